@@ -43,9 +43,8 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     about = sum(phases.values())
     requests, limit = longest_chain(task) * REQUESTS * about, recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
-    reply = max(
-        (call.sampling.max_tokens for built in programs for _, call in built.named_calls()), default=0
-    )
+    calls = [call for built in programs for _, call in built.named_calls()]
+    reply = max((call.sampling.max_tokens for call in calls), default=0)
     prompts = [prompt_tokens(candidate.knobs, candidate.demos) for candidate in candidates]
     mean = round(sum(prompts) / len(prompts)) if prompts else 0
     return {

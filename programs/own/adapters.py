@@ -23,50 +23,45 @@ def layout_of(adapter: Any) -> str:
 
 
 def to_json(adapter: Any) -> dict[str, Any]:
-    """Returns the class of `adapter`, its changed options, and the names of `other` ones.
-
-    Other options have values that JSON cannot hold.
-    """
-    cls = type(adapter)
+    """Returns the class of `adapter`, its changed options, and the names of those that JSON cannot hold."""
+    cls, options, other = type(adapter), dict[str, Any](), list[str]()
     try:
         defaults = vars(cls())
     except Exception:  # a class of the user's that needs arguments
         defaults = {}
-    texts = {name: json.dumps(value, default=id) for name, value in sorted(vars(adapter).items())}
-    changed = [n for n in texts if n not in defaults or json.dumps(defaults[n], default=id) != texts[n]]
-    options = {name: json.loads(texts[name]) for name in changed}
-    plain = {name: value for name, value in options.items() if value == getattr(adapter, name)}
-    other = [name for name in changed if name not in plain and name != "callbacks"]
-    return {
-        "class": f"{cls.__module__}:{cls.__qualname__}",
-        **({"options": plain} if plain else {}),
-        **({"other": other} if other else {}),
-    }
+    for name, value in sorted(vars(adapter).items()):
+        try:
+            text = json.dumps(value)
+            if name not in defaults or json.dumps(defaults[name]) != text:
+                options[name] = json.loads(text)
+        except TypeError:
+            if name != "callbacks" and defaults.get(name) != value:
+                other.append(name)
+    named = {"class": f"{cls.__module__}:{cls.__qualname__}", "options": options, "other": other}
+    return {name: value for name, value in named.items() if value}
 
 
-def from_json(value: Mapping[str, Any]) -> Any:
+def from_json(value: Any) -> Any:
     """Returns the adapter that `to_json` described.
 
     DSPy's configured adapter if it is the same; else a new one of a class of DSPy, or of an imported module.
     No user's module is imported. Raises UsageError if that is impossible.
     """
     present = dspy.settings.adapter
-    if present is not None and to_json(present) == dict(value):
+    if present is not None and to_json(present) == value:
         return present
-    name, options = str(value.get("class", "")), value.get("options") or {}
-    home, _, attribute = name.partition(":")
-    held = ", ".join(map(str, value.get("other") or ()))
     try:
+        home, _, name = str(value["class"]).partition(":")
         if home.startswith("dspy.adapters."):
             importlib.import_module(home)
-        adapter = getattr(sys.modules[home], attribute)()
-        if held or not isinstance(adapter, dspy.Adapter):
-            raise TypeError("it is not here")
-        vars(adapter).update(options)
+        adapter = getattr(sys.modules[home], name)()
+        if not isinstance(adapter, dspy.Adapter) or value.get("other"):
+            raise TypeError("it, or an option of it, is not in the file")
+        vars(adapter).update(value.get("options") or {})
     except Exception as error:
         raise UsageError(
-            f"The program was measured with the adapter {name!r}{f' with {held}' if held else ''}, which cannot "
-            f"be made here ({type(error).__name__}: {error}); name it with dspy.configure(adapter=...) before "
-            "the program is opened."
+            f"The program was measured with the adapter {value}, which cannot be made here "
+            f"({type(error).__name__}: {error}); name it with dspy.configure(adapter=...) before the program "
+            "is opened."
         ) from error
     return adapter

@@ -1,7 +1,7 @@
 """The gateway before the language models of a user's module: store, budget, counters and trace.
 
-A gated LM is a copy of the user's, of a subclass of its class. What it sends, the class sends, in the thread or
-on the loop of the call: callbacks, usage, streams, tools, images and engines stay DSPy's own.
+A gated LM is a copy of the user's, of a subclass of its class. What it sends, the class sends, in the thread
+or on the loop of the call: callbacks, usage, streams, tools, images and engines stay DSPy's own.
 """
 
 from __future__ import annotations
@@ -47,23 +47,25 @@ Messages = tuple[tuple[Any, str], ...]
 
 @dataclass(slots=True)
 class LMCall:
-    """One call of a language model: its messages, its place in the trace, its caller, and what came."""
+    """One call of a language model: its place in the trace, its caller, what came, and what DSPy raised."""
 
     messages: Messages
     spot: tuple[trace.Run, tuple[int, ...]] | None = None
     caller: Any = None
-    place: object = field(default_factory=lambda: _place())
+    place: object = None
     text: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
+    raised: BaseException | None = None
 
     def add(self, reply: Reply) -> None:
         """Adds a reply; those of several draws are joined."""
         self.text, self.usage = f"{self.text}{reply.text}", self.usage + reply.usage
 
-    def add_event(self, event: trace.Event, entry: Any = None) -> None:
-        """Adds `event` to the trace where the call began."""
-        if self.spot is not None:
-            self.spot[0].add(self.spot[1], event, entry)
+    def replied(self, request: LMRequest, outputs: Any, tracker: Any) -> Reply:
+        """Returns `outputs` as the reply that is stored, with the tokens that DSPy tracked."""
+        text = json.dumps(outputs, default=_plain)
+        usage: dict[str, Any] = {"usage": next(iter(tracker.get_total_tokens().values()), {})}
+        return Reply(text, usage=read_usage(usage, request, text, bound_tokens))
 
 
 @dataclass(slots=True)
@@ -84,43 +86,37 @@ class OwnQuestion:
     stopped: RagcError | None = None
     gone: bool = False
 
-    def stop(self, error: BaseException) -> None:
-        """Notes ragc's error behind `error` if it ends more than this question."""
-        own = cause(error)
-        if own is not None and not isinstance(own, ParseFailure | RequestRefused):
-            self.stopped = self.stopped or own
-
     async def settle(self) -> None:
         """Waits until all replies are stored. Raises what stopped the question."""
         for pending in self.pending:
             try:
                 await asyncio.wrap_future(pending)
             except RagcError as error:
-                self.stop(error)
+                self.stopped = self.stopped or error
         if self.stopped is not None:
             raise self.stopped
 
     def take(self, predictor: Any, inputs: Any, prediction: Any) -> tuple[Any, Any, Any]:
         """Records the calls that `predictor` made for `prediction`; returns the entry of DSPy's trace."""
-        place, name, original = _place(), *self.name_of(predictor)
+        place = _place()
         made = [call for call in self.calls if call.caller is predictor and call.place == place]
         self.calls = [call for call in self.calls if call not in made]
-        entry = original, inputs, prediction
+        entry = self.name_of(predictor)[1], inputs, prediction
         if made:
             counters.count(repairs=len(made) - 1)
-            event = trace.Call(name, "main", _values(inputs), _values(prediction), **_facts(made))
-            made[0].add_event(replace(event, repaired=len(made) > 1), entry)
+            self.record(made, _values(inputs), _values(prediction), entry)
         return entry
 
-    def record_rest(self, failure: str = "") -> None:
-        """Records the calls that no prediction was made of; those of the last caller had the `failure`."""
-        failed = self.calls[-1].caller if failure and self.calls else None
-        for call in self.calls:
-            name, facts = self.name_of(call.caller)[0], _facts([call])
-            if failed is not None and call.caller is failed:
-                call.add_event(trace.UnreadableReply(name, f"unreadable: {failure}", **facts))
-            else:
-                call.add_event(trace.Call(name, "main", {}, {"reply": call.text}, **facts))
+    def record(self, calls: list[LMCall], inputs: Any, outputs: Any, entry: Any = None) -> None:
+        """Adds `calls` of one predictor to the trace, where the first began."""
+        used, name = sum((call.usage for call in calls), Usage()), self.name_of(calls[0].caller)[0]
+        event = trace.Call(
+            name, "main", inputs, outputs, repaired=len(calls) > 1, prompt_tokens=used.prompt,
+            completion_tokens=used.completion,
+            sent=trace.Sent(lambda: calls[0].messages, [call.text for call in calls]),
+        )  # fmt: skip
+        if calls[0].spot is not None:
+            calls[0].spot[0].add(calls[0].spot[1], event, entry)
 
     def name_of(self, predictor: Any) -> tuple[str, Any]:
         """Returns name and original of `predictor`, which may be a copy, or made while the module runs."""
@@ -143,13 +139,6 @@ class Steps(list[Any]):
         """Adds `entries`, such as those of the best of several runs."""
         for entry in entries:
             self.append(entry)
-
-
-def _facts(calls: list[LMCall]) -> dict[str, Any]:
-    """Returns what an event of the trace says of `calls`."""
-    usage = sum((call.usage for call in calls), Usage())
-    sent = trace.Sent(lambda: calls[0].messages, [call.text for call in calls])
-    return {"prompt_tokens": usage.prompt, "completion_tokens": usage.completion, "sent": sent}
 
 
 def _values(record: Any) -> dict[str, Any]:
@@ -203,7 +192,7 @@ class Gated(dspy.BaseLM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
         """Returns the outputs of a call, sent in this thread unless they are stored."""
-        with _called(prompt, messages, settings) as (question, call, tracker):
+        with self._called(prompt, messages, settings) as (question, call, tracker):
             send = partial(super().__call__, prompt, messages=messages, **settings)
             if not self._is_users(prompt):
                 return send()
@@ -219,42 +208,34 @@ class Gated(dspy.BaseLM):
                 request = replace(request, sample=1)
             asked = asyncio.run_coroutine_threadsafe(self._ask(request), event_loop.get())
             asked.add_done_callback(orders.put)
-            raised: BaseException | None = None
             while (order := orders.get()) is not asked:
-                if not order.set_running_or_notify_cancel():
-                    continue
-                try:
-                    reply = _reply(request, send(), tracker)
-                except BaseException as error:
-                    raised = error
-                    order.set_exception(error)
-                    continue
-                order.set_result(reply)
-                if question is not None:  # which waits at its end: storing takes longer than the rest
-                    question.pending.append(asked)
-                    call.add(reply)
-                    return _decoded(reply)
-            try:
-                answer = asked.result()
-            except RagcError as error:
-                raise self._as_raised(error, raised) from error
-            return self._outputs(call, answer, prompt, messages, settings)
+                if order.set_running_or_notify_cancel():
+                    try:
+                        reply = call.replied(request, send(), tracker)
+                    except BaseException as error:
+                        call.raised = error
+                        order.set_exception(error)
+                        continue
+                    order.set_result(reply)
+                    if question is not None:  # which waits at its end: storing takes longer than the rest
+                        question.pending.append(asked)
+                        call.add(reply)
+                        return _outputs_in(reply)
+            return self._found(call, asked.result(), prompt, messages, settings)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
         """Awaits what `__call__` returns; sent on this loop unless the outputs are stored."""
-        with _called(prompt, messages, settings) as (_, call, tracker):
+        with self._called(prompt, messages, settings) as (_, call, tracker):
             send = partial(super().acall, prompt, messages=messages, **settings)
             if not self._is_users(prompt):
                 return await send()
             context, loop = copy_context(), _loop()
-            raised: BaseException | None = None
 
             async def send_here() -> Reply:
-                nonlocal raised
                 try:
-                    return _reply(request, await send(), tracker)
+                    return call.replied(request, await send(), tracker)
                 except BaseException as error:
-                    raised = error
+                    call.raised = error
                     raise
 
             async def ordered() -> Reply:
@@ -265,11 +246,9 @@ class Gated(dspy.BaseLM):
             _awaited[loop] += 1
             try:
                 answer = await event_loop.on_loop(self._ask(request))
-            except RagcError as error:
-                raise self._as_raised(error, raised) from error
             finally:
                 _awaited[loop] -= 1
-            return self._outputs(call, answer, prompt, messages, settings)
+            return self._found(call, answer, prompt, messages, settings)
 
     def _is_users(self, prompt: Any) -> bool:
         """Whether a call is the user's own LM's; a target of ragc passes the gateway by its engine."""
@@ -291,10 +270,10 @@ class Gated(dspy.BaseLM):
             send=send,
         )
 
-    def _outputs(self, call: LMCall, answer: GatewayReply, prompt: Any, messages: Any, settings: Any) -> Any:
-        """Returns the outputs in `answer`. Callbacks and histories hear of stored ones, as of DSPy's cache."""
+    def _found(self, call: LMCall, answer: GatewayReply, prompt: Any, messages: Any, settings: Any) -> Any:
+        """Returns the outputs in `answer`. Callbacks and histories hear of stored ones, as in DSPy."""
         call.add(answer.reply)
-        outputs = _decoded(answer.reply)
+        outputs = _outputs_in(answer.reply)
 
         @with_callbacks  # type: ignore[untyped-decorator]
         def cached(lm: Any, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
@@ -311,45 +290,48 @@ class Gated(dspy.BaseLM):
 
         return cached(self, prompt, messages=messages, **settings) if answer.cached else outputs
 
-    def _as_raised(self, error: RagcError, raised: BaseException | None) -> BaseException:
-        """Returns what DSPy raised in the place of the gateway's `error`, also where that was stored."""
-        if raised is None and isinstance(error, RequestRefused) and error.kind == "too long":
-            return dspy.ContextWindowExceededError(model=self.model, message=str(error))
-        return raised or error
+    @contextmanager
+    def _called(
+        self, prompt: Any, messages: Any, settings: dict[str, Any]
+    ) -> Iterator[tuple[Any, LMCall, Any]]:
+        """Records a call of the question of this context, its usage, and an error that ends more than it.
 
-
-@contextmanager
-def _called(
-    prompt: Any, messages: Any, settings: dict[str, Any]
-) -> Iterator[tuple[OwnQuestion | None, LMCall, Any]]:
-    """Records a call of the question of this context, its usage, and an error that ends more than it.
-
-    Raises CancelledError if nobody waits for the answer.
-    """
-    question, call = current(), LMCall(shown_messages(prompt, messages))
-    settings.pop("cache", None)  # DSPy's own, whose key lacks the address
-    if question is not None:
-        if question.gone:
-            raise asyncio.CancelledError
-        call.spot, call.caller = trace.allocate_position(), (dspy.settings.caller_modules or [None])[-1]
-        question.calls.append(call)
-    token = _calling.set(call)
-    try:
-        with dspy.track_usage() as tracker:
-            yield question, call, tracker
-        if question is not None and not isinstance(prompt, dspy.lm15.Request):
-            question.tracked += sum(map(len, tracker.usage_data.values()))
-    except Exception as error:
+        Raises CancelledError if nobody waits for the answer, and in the place of the gateway's error what
+        DSPy raised, also where the refusal of a prompt that is too long was stored.
+        """
+        question, call = current(), LMCall(shown_messages(prompt, messages), place=_place())
+        settings.pop("cache", None)  # DSPy's own, whose key lacks the address
         if question is not None:
-            question.stop(error)
-        raise
-    finally:
-        _calling.reset(token)
+            if question.gone:
+                raise asyncio.CancelledError
+            call.spot, call.caller = trace.allocate_position(), (dspy.settings.caller_modules or [None])[-1]
+            question.calls.append(call)
+        token = _calling.set(call)
+        try:
+            with dspy.track_usage() as tracker:
+                yield question, call, tracker
+            if question is not None and not isinstance(prompt, dspy.lm15.Request):
+                question.tracked += sum(map(len, tracker.usage_data.values()))
+        except Exception as error:
+            own = cause(error)
+            if question is not None and not isinstance(own, ParseFailure | RequestRefused):
+                question.stopped = question.stopped or own
+            if isinstance(error, RagcError) and call.raised is not None:
+                raise call.raised from error
+            if isinstance(error, RequestRefused) and error.kind == "too long":
+                raise dspy.ContextWindowExceededError(model=self.model, message=str(error)) from error
+            raise
+        finally:
+            _calling.reset(token)
 
 
 def shown_messages(prompt: Any, messages: Any) -> Messages:
     """Returns the messages of a call of a language model."""
-    listed = messages or [{"role": "user", "content": prompt if isinstance(prompt, str) else repr(prompt)}]
+    listed = (
+        messages
+        if messages is not None
+        else [{"role": "user", "content": prompt if isinstance(prompt, str) else repr(prompt)}]
+    )
     return tuple((message.get("role"), _content(message)) for message in listed)
 
 
@@ -367,19 +349,12 @@ def _plain(value: Any) -> Any:
     return repr(value) if dump is None else dump()
 
 
-def _reply(request: LMRequest, outputs: Any, tracker: Any) -> Reply:
-    """Returns the outputs of a call as the reply that is stored, with the tokens that DSPy tracked."""
-    text = json.dumps(outputs, default=_plain)
-    total = {"usage": next(iter(tracker.get_total_tokens().values()), {})}
-    return Reply(text, usage=read_usage(total, request, text, bound_tokens))
-
-
-def _decoded(reply: Reply) -> Any:
+def _outputs_in(reply: Reply) -> Any:
     return attributes(json.loads(reply.text))
 
 
 @cache
-def _gated_class(cls: type) -> type:
+def _gated_class(cls: Any) -> type:
     return type(cls.__name__, (Gated, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
 
 
@@ -392,7 +367,7 @@ def gate(lm: Any, runtime: Runtime) -> Any:
         return lm
     target_of(lm)
     gated = lm.copy()
-    gated.__class__ = _gated_class(type(lm))
+    gated.__class__ = _gated_class(type(lm))  # type: ignore[arg-type]  # a type is hashable
     gated.cache, gated.ragc_lm, gated.ragc_runtime = False, lm, runtime
     return gated
 

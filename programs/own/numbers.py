@@ -3,8 +3,8 @@
     class MyProgram(dspy.Module):
         passages = ragc.number(3, 1, 10, "passages shown")
 
-`self.passages` is 3 until something else is assigned. In an instance the value is a parameter of DSPy, so that
-`save`, `load` and copies of plain DSPy restore it.
+`self.passages` is 3 until something else is assigned. In an instance the value is a parameter of DSPy, so
+that `save`, `load` and copies of plain DSPy restore it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OwnProgram: a user's DSPy module as a program of ragc. The module runs as it is, on gated language models."""
+"""OwnProgram: a user's DSPy module as a program of ragc, which runs as it is, on gated language models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import copy_context
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cache, cached_property, partial
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,6 @@ from ragc.programs.own.gateway import SETTING, Gated, OwnQuestion, Steps, curren
 from ragc.programs.own.numbers import Declared, numbers_of
 from ragc.programs.own.prompts import OwnCall
 from ragc.programs.runtime import Runtime
-from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import HISTORY, Passage
 from ragc.targets.base import Sampling
 from ragc.targets.dspy_lm import DspyTarget, cause
@@ -45,8 +45,6 @@ CALLS_PER_PREDICTOR = 16
 CONTEXT = ("id", "context_ids", "query_time", "domain", HISTORY, "sub_questions")
 """What a row of a data set has beside its question, and a module is given if it takes it."""
 
-_KEY = re.compile(r"[\w.'\[\] -]+")
-
 
 class OwnProgram(RagProgram):
     """The user's `module`, called with any inputs; its prediction has all of the module's fields.
@@ -55,7 +53,8 @@ class OwnProgram(RagProgram):
     own use the target main; `dspy.Retrieve` searches the source `local`, or the retriever of
     `dspy.configure(rm=...)`. A `forward` runs in a thread, an `aforward` only where there is no `forward`. An
     error of the module leaves the question without an answer. `module.most_calls`, a number or a method, says
-    how many calls of predictors a plan reckons with.
+    how many calls of predictors a plan reckons with. `adapter` is that of a program that was written under
+    another one than DSPy has here.
     """
 
     def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:
@@ -66,7 +65,6 @@ class OwnProgram(RagProgram):
         for path, (part, declaration) in numbers_of(module).items():
             setattr(part, declaration.name, getattr(knobs, path))
         self._check()
-        self.most_calls()
         self._gate()
 
     @classmethod
@@ -75,25 +73,24 @@ class OwnProgram(RagProgram):
         return cls(runtime, knobs, copied(module))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
-        twin = type(self)(self.runtime, self.knobs, copied(self.module))
-        memo[id(self)] = twin
+        twin = memo[id(self)] = type(self)(self.runtime, self.knobs, copied(self.module))
         twin.method, twin.adapter, twin._compiled = self.method, self.adapter, self._compiled
         return twin
 
     def _check(self) -> None:
         """Raises UsageError if the module cannot be compiled, saying what to change."""
         name, predictors = type(self.module).__name__, self.named_predictors()
-        if not any(hasattr(type(self.module), entry) for entry in ("forward", "aforward")):
+        if not hasattr(type(self.module), "forward") and not hasattr(type(self.module), "aforward"):
             raise UsageError(f"The module {name} has no forward; define forward(self, ...).")
         if not predictors and not numbers_of(self.module):
             raise UsageError(f"The module {name} has no predictors to compile; add a dspy.Predict.")
         for where, predictor in predictors:
             if hasattr(predictor, "runtime"):
                 raise UsageError(f"The module {name} holds a program of ragc; compile that one by itself.")
-            if not _KEY.fullmatch(where):
+            if not re.fullmatch(r"[\w.'\[\] -]+", where):
                 raise UsageError(
-                    f"The predictor {where!r} of {name} has a name that no file can have; use letters, digits, "
-                    "spaces, dots, - and _ in the keys of its dictionary."
+                    f"The predictor {where!r} of {name} has a name that no file can have; use letters, "
+                    "digits, spaces, dots, - and _ in the keys of its dictionary."
                 )
         for _, part in self.module.named_sub_modules():
             for key, value in vars(part).items():
@@ -107,13 +104,13 @@ class OwnProgram(RagProgram):
                         f"{name} searches with dspy.Retrieve, and there is no source named 'local'; add "
                         "[sources.local] to the recipe, or pass local= or dspy.configure(rm=...)."
                     )
-        if isinstance(self.runtime.targets.get("main"), DspyTarget):
-            for setting in SETTINGS:
-                if getattr(self.knobs, setting) != self.knobs.knob(setting).default:
-                    raise UsageError(
-                        f"The knob {setting} is a setting of targets of ragc; give it to the language model: "
-                        f"dspy.LM(..., {setting}={getattr(self.knobs, setting)!r})."
-                    )
+        for setting in SETTINGS if isinstance(self.runtime.targets.get("main"), DspyTarget) else ():
+            if (value := getattr(self.knobs, setting)) != self.knobs.knob(setting).default:
+                raise UsageError(
+                    f"The knob {setting} is a setting of targets of ragc; give it to the language model: "
+                    f"dspy.LM(..., {setting}={value!r})."
+                )
+        self.most_calls()
 
     def _gate(self) -> None:
         """Lets all predictors with an LM of their own call it through the gateway."""
@@ -126,12 +123,19 @@ class OwnProgram(RagProgram):
         return [predictor for _, predictor in self.module.named_sub_modules(dspy.Predict)]
 
     @cached_property
+    def _names(self) -> dict[Any, tuple[str, Any]]:
+        """Name and predictor by identity, and by `stage` where no other predictor has it."""
+        predictors = self.module.named_predictors()
+        stages = Counter(predictor.stage for _, predictor in predictors)
+        named = {p.stage: (name, p) for name, p in predictors if stages[p.stage] == 1}
+        return named | {id(p): (name, p) for name, p in predictors}
+
+    @cached_property
     def _taken(self) -> frozenset[str]:
         """The inputs that the module takes by name, by those of its predictors where it takes any."""
         parameters = inspect.signature(self.flow_code).parameters
-        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
-            return frozenset(parameters)
-        fields = (p.signature.input_fields for p in self._all_predictors)
+        is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        fields = (p.signature.input_fields for p in self._all_predictors if is_open)
         return frozenset(parameters).union(*fields)
 
     @cached_property
@@ -149,22 +153,17 @@ class OwnProgram(RagProgram):
     @learned.setter
     def learned(self, value: Mapping[str, Any]) -> None:
         if value:
-            if value.keys() != {"adapter"} or not isinstance(value["adapter"], Mapping):
-                raise UsageError(
-                    f"A module learns nothing but its adapter, found {', '.join(map(repr, value))}."
-                )
-            self.adapter = adapters.from_json(value["adapter"])
+            self.adapter = adapters.from_json(value.get("adapter"))
 
     def named_parameters(self) -> list[tuple[str, Any]]:
-        """Returns the settings, and the module's own parameters by their names in the module.
+        """Returns the module's own parameters by their names in the module.
 
         Retrievers are left out: DSPy counts them as parameters and cannot save them.
         """
-        own = [(n, p) for n, p in self.module.named_parameters() if not isinstance(p, dspy.Retrieve)]
-        return [(NAME, settings_of(self)), *own]
+        return [(n, p) for n, p in self.module.named_parameters() if not isinstance(p, dspy.Retrieve)]
 
     def named_predictors(self) -> list[tuple[str, Any]]:
-        """Returns the module's predictors by their names; those that are marked `_compiled` stay as they are."""
+        """Returns the module's predictors by name; those that are marked `_compiled` stay as they are."""
         return [
             (name, predictor)
             for name, predictor in self.module.named_predictors()
@@ -176,37 +175,19 @@ class OwnProgram(RagProgram):
         return [(name, OwnCall(self, name, predictor)) for name, predictor in self.named_predictors()]
 
     def load_state(self, state: dict[str, Any], **more: Any) -> None:
-        """Loads DSPy's state, of this program or of its module. Raises as `SavedSettings.load_state`."""
-        for name, parameter in self.named_parameters():
-            if isinstance(parameter, dspy.Predict):
-                parameter.load_state(state[name], **more)
-            elif name != NAME or NAME in state:
-                parameter.load_state(state[name])
-        self._gate()
+        """Loads DSPy's state of the module, its numbers included."""
+        super().load_state(state, **more)
+        numbers = numbers_of(self.module).items()
+        self.knobs = replace(self.knobs, **{path: getattr(part, d.name) for path, (part, d) in numbers})
 
     def save(self, path: Any, save_program: bool = False, **more: Any) -> None:
         """Writes DSPy's state, or with `save_program` the user's module, which plain DSPy loads."""
-        saved = result_module(self) if save_program else super()
+        saved: Any = result_module(self) if save_program else super()
         saved.save(path, save_program=save_program, **more)
-
-    def _check_call(self, args: Any, inputs: Mapping[str, Any]) -> None:
-        if args:
-            raise UsageError("A program is called with its inputs by their names.")
-
-    def _name_calls(self) -> None:
-        """Does nothing: the predictors are the user's."""
-
-    def set_lm(self, lm: Any) -> None:
-        """Sends all calls to `lm`; None restores the target. Raises UsageError if `lm` is no LM."""
-        super().set_lm(lm)
-        self._gate()
 
     def get_lm(self) -> Any:
         """Returns the LM of all predictors. Raises ValueError, as DSPy does, if they have different ones."""
-        lms = {id(predictor.lm): predictor.lm for predictor in self.predictors()}
-        if len(lms) > 1:
-            raise ValueError("Multiple LMs are being used in the module. There's no unique LM to return.")
-        return next(iter(lms.values()), None) or context_lm() or self.lm
+        return super(RagProgram, self).get_lm() or context_lm() or self.lm
 
     @property
     def flow_code(self) -> Any:
@@ -219,9 +200,7 @@ class OwnProgram(RagProgram):
 
         Raises UsageError for no such number.
         """
-        most = getattr(self.module, "most_calls", None)
-        if most is None:
-            return CALLS_PER_PREDICTOR * max(1, len(self.predictors()))
+        most = getattr(self.module, "most_calls", CALLS_PER_PREDICTOR * max(1, len(self.predictors())))
         number = most() if callable(most) else most
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise UsageError(
@@ -230,7 +209,14 @@ class OwnProgram(RagProgram):
             )
         return number
 
-    async def aforward(self, **inputs: Any) -> dspy.Prediction:
+    def _check_call(self, args: Any, inputs: Mapping[str, Any]) -> None:
+        if args:
+            raise UsageError("A program is called with its inputs by their names.")
+
+    def _name_calls(self) -> None:
+        """Does nothing: the predictors are the user's."""
+
+    async def aforward(self, **inputs: Any) -> dspy.Prediction:  # type: ignore[override]  # any inputs
         """Returns the module's prediction. A module whose caller has gone makes no more calls.
 
         Raises ParseFailure if the module fails, UsageError if it returns no prediction, and the error that
@@ -242,22 +228,23 @@ class OwnProgram(RagProgram):
             with dspy.track_usage() as tracker, dspy.context(**self._settings(question)):
                 question.context = copy_context()
                 try:
-                    reply = await self._run_module(self._given(inputs))
+                    reply = await self._run_module(inputs)
                 finally:
                     await question.settle()
         except asyncio.CancelledError:
             question.gone = True
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(question, error) from error
+            raise self._explained(error) from error
         finally:
             running.reset(token)
+            for call in question.calls:  # of which no prediction was made
+                question.record([call], {}, {"reply": call.text})
         if not isinstance(reply, dspy.Prediction):
             raise UsageError(
                 f"The module {type(self.module).__name__} must return a dspy.Prediction, and it returned "
                 f"{type(reply).__name__}."
             )
-        question.record_rest()
         past = sum(map(len, tracker.usage_data.values())) - question.tracked
         if past > 0:  # a thread of DSPy's has a tracker of its own
             counters.count(ungated=past)
@@ -265,32 +252,6 @@ class OwnProgram(RagProgram):
         if "passages" not in reply:
             reply["passages"] = ()
         return reply
-
-    async def _run_module(self, inputs: dict[str, Any]) -> Any:
-        """Runs the module off the process's loop: `forward` in a thread, or else `aforward` on its own loop."""
-        if inspect.iscoroutinefunction(self.flow_code):
-            run = self.module if hasattr(type(self.module), "forward") else self.module.acall
-
-            async def awaited() -> Any:
-                try:
-                    return await run(**inputs)
-                except (SystemExit, asyncio.CancelledError) as error:
-                    if (task := asyncio.current_task()) is not None and task.cancelling():
-                        raise
-                    raise RuntimeError(f"it ended with {error!r}") from error  # which would end the loop
-
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
-        limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread
-        call = partial(self.module, **inputs)
-        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
-
-    @cached_property
-    def _names(self) -> dict[Any, tuple[str, Any]]:
-        """Name and predictor by identity, and by `stage` where no other predictor has it."""
-        predictors = self.module.named_predictors()
-        stages = Counter(predictor.stage for _, predictor in predictors)
-        named = {p.stage: (name, p) for name, p in predictors if stages[p.stage] == 1}
-        return named | {id(p): (name, p) for name, p in predictors}
 
     def _settings(self, question: OwnQuestion) -> dict[str, Any]:
         """Returns DSPy's settings under which the module answers `question`."""
@@ -303,32 +264,43 @@ class OwnProgram(RagProgram):
             chosen["adapter"] = self.adapter  # Refine gives its advice by an adapter of its own
         return chosen
 
-    def _given(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `inputs`, texts with their markers defused, without what a row has and no one takes."""
-        return {
+    async def _run_module(self, inputs: Mapping[str, Any]) -> Any:
+        """Runs the module off the process's loop: `forward` in a thread, a coroutine on the users' loop.
+
+        Texts are given with their markers defused, and not what a row has and the module does not take.
+        """
+        given = {
             name: escape_markers(value) if isinstance(value, str) else value
             for name, value in inputs.items()
             if name in self._taken or name not in CONTEXT
         }
+        if not inspect.iscoroutinefunction(self.flow_code):
+            limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread
+            call = partial(self.module, **given)
+            return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+        run = self.module if hasattr(type(self.module), "forward") else self.module.acall
 
-    def _failure(self, question: OwnQuestion, error: BaseException) -> BaseException:
+        async def awaited() -> Any:
+            try:
+                return await run(**given)
+            except (SystemExit, asyncio.CancelledError) as error:
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise
+                raise RuntimeError(f"it ended with {error!r}") from error  # which would end the loop
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
+
+    def _explained(self, error: BaseException) -> BaseException:
         """Returns the error that ends the question: one of ours, or that of the module's own code."""
-        failure = self._explained(question, error)
-        question.record_rest(str(failure) if isinstance(failure, ParseFailure) else "")
-        return failure
-
-    def _explained(self, question: OwnQuestion, error: BaseException) -> BaseException:
-        if (own := question.stopped or cause(error)) is not None:
+        if (own := cause(error)) is not None:
             return own
-        name = type(self.module).__name__
         if isinstance(error, AdapterParseError):
             fields = ", ".join(error.signature.output_fields)
             return ParseFailure(f"{error.adapter_name} found no {fields} in the reply.")
-        code = getattr(inspect.unwrap(self.flow_code), "__code__", None)
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
-        where = f" (line {lines[-1]})" if lines else ""
-        text = str(error).strip().partition("\n")[0]
+        name, frames = type(self.module).__name__, traceback.extract_tb(error.__traceback__)
+        file = getattr(getattr(inspect.unwrap(self.flow_code), "__code__", None), "co_filename", "")
+        lines = [frame.lineno for frame in frames if frame.filename == file]
+        where, text = f" (line {lines[-1]})" if lines else "", str(error).strip().partition("\n")[0]
         return ParseFailure(
             f"The module {name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; correct "
             "it, or catch that."
@@ -341,12 +313,12 @@ class OwnProgram(RagProgram):
         return [SimpleNamespace(long_text=_shown(hit.passage), passage=hit.passage) for hit in hits]
 
     def shown_passages(self, prediction: dspy.Prediction) -> tuple[Passage, ...]:
-        """Returns the field `passages` as passages: those that searches found by their text, others made of it."""
+        """Returns the field `passages` as passages: known by their text, or made of it."""
         searches = [event for event in prediction["trace"] if isinstance(event, trace.Search)]
         known = {_shown(hit.passage): hit.passage for event in searches for hit in event.hits}
         listed = prediction["passages"]
-        listed = listed if isinstance(listed, list | tuple) else [listed]
-        return tuple(_passage(getattr(item, "passage", item), known) for item in listed if item is not None)
+        items = listed if isinstance(listed, list | tuple) else () if listed is None else (listed,)
+        return tuple(_passage(getattr(item, "passage", item), known) for item in items)
 
 
 def _shown(passage: Passage) -> str:
@@ -356,25 +328,24 @@ def _shown(passage: Passage) -> str:
 def _passage(item: Any, known: Mapping[str, Passage]) -> Passage:
     if isinstance(item, Passage):
         return item
-    if isinstance(item, Mapping) and "text" in item:
-        text = str(item["text"])
-        return Passage(str(item.get("id") or digest(text)[:16]), str(item.get("title") or ""), text)
-    text = str(getattr(item, "long_text", item))
-    return known.get(text) or Passage(digest(text)[:16], "", text)
+    fields = item if isinstance(item, Mapping) else {}
+    text = str(fields.get("text", getattr(item, "long_text", item)))
+    id = str(fields.get("id") or digest(text)[:16])
+    return known.get(text) or Passage(id, str(fields.get("title") or ""), text)
 
 
 def copied(module: dspy.Module) -> dspy.Module:
-    """Returns a copy of `module` that shares its language models, and what cannot be copied, such as locks."""
+    """Returns a copy of `module` that shares its LMs, and what cannot be copied, such as locks."""
     shared: dict[int, Any] = {}
     for _, part in module.named_sub_modules():
         for value in vars(part).values():
-            if isinstance(value, dspy.BaseLM):
-                shared[id(value)] = value
-            elif not isinstance(value, dspy.Module | list | dict | tuple):
-                try:
-                    copy.deepcopy(value)
-                except Exception:
+            try:
+                if isinstance(value, dspy.BaseLM):
                     shared[id(value)] = value
+                elif not isinstance(value, dspy.Module | list | dict | tuple):
+                    copy.deepcopy(value)
+            except Exception:
+                shared[id(value)] = value
     twin = copy.deepcopy(module, shared)
     for (_, old), (_, new) in zip(module.named_sub_modules(), twin.named_sub_modules(), strict=True):
         new.callbacks = list(old.callbacks)  # which DSPy leaves out of copies
@@ -391,7 +362,7 @@ def result_module(program: OwnProgram) -> dspy.Module:
 
 
 def saved_demo(predictor: dspy.Predict, demo: Any) -> dict[str, Any] | None:
-    """Returns `demo` as DSPy's state gives it back; None where no file holds it, or it would read otherwise."""
+    """Returns `demo` as DSPy's state gives it back; None where no file holds it, or it reads otherwise."""
     holder = dspy.Predict(predictor.signature)
     holder.demos = [dspy.Example(**dict(demo.items()))]
     try:
@@ -403,15 +374,9 @@ def saved_demo(predictor: dspy.Predict, demo: Any) -> dict[str, Any] | None:
     return saved if shown[0] == shown[1] else None
 
 
-_lock = threading.Lock()
-_loop: Any = None
-
-
+@cache
 def _own_loop() -> asyncio.AbstractEventLoop:
     """Returns the one loop of users' coroutines, so that a client of a loop may be kept between questions."""
-    global _loop  # noqa: PLW0603 - one loop a process is the point
-    with _lock:
-        if _loop is None:
-            _loop = asyncio.new_event_loop()
-            threading.Thread(target=_loop.run_forever, name="ragc-own-loop", daemon=True).start()
-        return _loop
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="ragc-own-loop", daemon=True).start()
+    return loop

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
@@ -23,10 +22,7 @@ _ANY_OBJECT = {"type": "json_object"}
 
 
 class _Formatted(BaseException):
-    """What would have been sent; no Exception, which an adapter would answer with a second try."""
-
-    def __init__(self, messages: Any, settings: dict[str, Any]) -> None:
-        self.messages, self.settings = messages, settings
+    """Messages and settings that would have been sent; no Exception, which an adapter may catch."""
 
 
 class _Formatting(dspy.BaseLM):
@@ -79,12 +75,12 @@ class OwnCall:
     @property
     def enforced(self) -> bool:
         """Whether a schema is sent."""
-        settings = self._format(dict.fromkeys(self.signature.input_fields, "")).settings
-        return settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT
+        _, settings = self._formatted(dict.fromkeys(self.signature.input_fields, ""))
+        return bool(settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT)
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
-        """Returns the messages of a call with `inputs`."""
-        return tuple(Message(*message) for message in shown_messages(None, self._format(inputs).messages))
+        """Returns the messages of a call with `inputs`; none of a predictor that makes no call with them."""
+        return tuple(Message(*message) for message in shown_messages("", self._formatted(inputs)[0]))
 
     def surely_fits(self, messages: Any) -> bool:
         """Returns True: DSPy cuts nothing."""
@@ -94,12 +90,16 @@ class OwnCall:
         """Returns the request of a call with `inputs`."""
         return ChatRequest(self.messages(**inputs), sampling=self.sampling)
 
-    def _format(self, inputs: dict[str, Any]) -> _Formatted:
+    def _formatted(self, inputs: dict[str, Any]) -> Any:
+        fields, none = self.signature.input_fields, dspy.History(messages=[])  # no text can stand for turns
+        given = {n: none if fields[n].annotation is dspy.History else value for n, value in inputs.items()}
         lm = (self._predictor.lm or self._program.lm).copy()
         lm.__class__ = type(lm.__class__.__name__, (_Formatting, lm.__class__), {})
         try:
             with dspy.context(adapter=self._adapter, callbacks=[], warn_on_type_mismatch=False):
-                self._predictor(lm=lm, demos=self.demos, **inputs)
+                self._predictor(lm=lm, demos=self.demos, **given)
         except _Formatted as formatted:
-            return formatted
-        raise RuntimeError(f"The predictor {self.name!r} makes no call of its language model.")
+            return formatted.args
+        except Exception:  # a class or an adapter of the user's that reads its inputs
+            return (), {}
+        return (), {}

@@ -34,7 +34,7 @@ class Counters:
 
     JSON has the following only if there are any. `thinking_tokens` are those of `completion_tokens` that were
     thoughts of a model. The others are questions without an answer: `filtered` by the server, `too_long` for
-    the context, or `failed` by their requests in another way. `ungated` calls are those of an LM that a module
+    the context, or `failed` by their requests in another way. `ungated` calls are of an LM that a module
     calls by itself, past store and budget.
     """
 

@@ -185,6 +185,8 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
     ]
     marks: dict[str, Any] = {one.name: [_mark(one.name)] if one.many else _mark(one.name) for one in inputs}
     messages = call.messages(**marks)
+    if not messages:
+        raise NotExpressible(what, "its predictor makes no call of a model that can be written down")
     last = _parts(what, messages[-1].content, {one.name: one for one in inputs}, call.layout)
     if any(_OPEN in m.content for m in messages[:-1]):
         raise NotExpressible(what, "its instructions or demonstrations hold U+E000, which marks the inputs")

@@ -378,12 +378,12 @@ def _of_kind(registry: Registry[Any], spec: S, keys: Keys, *, code: bool) -> tup
 
 def _methods(recipe: Recipe, found: Sequence[Problem], *, code: bool) -> tuple[list[Method], list[Problem]]:
     """Returns the programs of a recipe, none if its own is invalid or not imported, and the reason."""
-    from ragc.programs.own import own_method, registered
-
     if any(one.keys == ("program",) for one in found):
         return [], []
     try:
         if ":" in recipe.program:
+            from ragc.programs.own import own_method, registered  # DSPy, which other recipes do without
+
             (own_method if code else registered)(recipe.program, recipe.base)
     except UsageError as error:
         return [], [Problem(("program",), str(error).rstrip("."))] if code else []

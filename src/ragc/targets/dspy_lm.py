@@ -23,7 +23,7 @@ from dspy.clients.call_result import CallResult
 from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
-from ragc.errors import CapabilityMissing, RagcError, RequestRefused, TargetUnavailable, UsageError
+from ragc.errors import CapabilityMissing, RagcError, RequestRefused, UsageError
 from ragc.targets.base import (
     Capability,
     ChatRequest,
@@ -150,9 +150,8 @@ class DspyTarget:
         """Returns one reply. Raises as `Target.complete`."""
         if request.logprobs and "logprobs" not in self.capabilities:
             raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
-        if isinstance(request, LMRequest):
-            return self._with_dollars(await self._sent(request))
-        take, engine = parts_taker.get(), _engine(self.lm)
+        take = parts_taker.get()
+        engine = None if isinstance(request, LMRequest) else _engine(self.lm)  # DSPy itself tries those again
         streams = isinstance(engine, str) or hasattr(engine, "stream")
         stream = _StreamParts(take) if take is not None and streams else None
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or cached.
@@ -163,19 +162,9 @@ class DspyTarget:
                 tries=1 + int(getattr(self.lm, "num_retries", 0)) if engine else 1,
                 may_repeat=lambda: stream is None or not stream.has_sent,
             )
-        return self._with_dollars(reply)
-
-    def _with_dollars(self, reply: Reply) -> Reply:
         if self._hosted is not None and self.table_price() is not None:
             return replace(reply, usd=self._hosted.table_usd(reply.usage))
         return reply
-
-    async def _sent(self, request: LMRequest) -> Reply:
-        """Returns the reply to a call that DSPy tried as often as its user says."""
-        try:
-            return await self._attempt(request)
-        except Again as again:
-            raise TargetUnavailable(f"{self.name} {again}.", endpoint=self.name) from again
 
     async def _attempt(self, request: ChatRequest) -> Reply:
         """Makes one try. Raises Again where another may succeed."""

@@ -41,8 +41,8 @@ def demo_kinds(recipe: Recipe, program: RagProgram) -> tuple[str, ...]:
     kinds = recipe.search.demo_kinds
     if NEAREST in kinds and not all(isinstance(call, RagPredict) for call in program.predictors()):
         raise UsageError(
-            f"search.demo_kinds names {NEAREST!r}, and the predictors of a module of DSPy show every question "
-            "the same demonstrations; name another kind."
+            f"search.demo_kinds names {NEAREST!r}, and the predictors of a module of DSPy show every "
+            "question the same demonstrations; name another kind."
         )
     if BALANCED not in kinds or any(label_field(call.signature) for call in program.predictors()):
         return kinds

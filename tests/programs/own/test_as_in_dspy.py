@@ -21,9 +21,11 @@ import ragc
 from ragc.compiled.base import CompiledProgram
 from ragc.core import event_loop
 from ragc.errors import ArtefactError, BudgetExhausted, ParseFailure, UsageError
+from ragc.exports.write import export
 from ragc.programs.own import method_of
 from ragc.programs.own.program import OwnProgram, result_module, saved_demo
 from ragc.programs.runtime import Runtime
+from ragc.prompts.model import NotExpressible
 from ragc.recipe import Budget
 from ragc.store.calls import CallStore
 from ragc.targets.dspy_lm import DspyTarget, target_of
@@ -375,7 +377,7 @@ class Describe(dspy.Signature):
     notes: list[Note] = dspy.OutputField()
 
 
-def test_any_fields_go_in_and_come_out_as_what_they_are() -> None:
+def test_any_fields_go_in_and_come_out_as_what_they_are(tmp_path: Path) -> None:
     engine = Engine()
     engine._reply = lambda request: '[[ ## notes ## ]]\n[{"text": "x", "weight": 1}]'  # type: ignore[method-assign]
     picture = dspy.Image("data:image/png;base64,iVBORw0KGgo=")
@@ -383,6 +385,10 @@ def test_any_fields_go_in_and_come_out_as_what_they_are() -> None:
     with dspy.context(lm=lm_of(engine)):
         program = program_of(Fields())
         prediction = asyncio.run(program.acall(picture=picture, history=history, domain="art"))
+        CompiledProgram.of(program, provenance={}, recipe="", run={}).save(tmp_path / "out", program)
+        assert "Describe the picture" in (tmp_path / "out" / "prompts" / "answer.md").read_text("utf-8")
+        with pytest.raises(NotExpressible, match=r"'picture' is of the type .*Image"):
+            export(program, "all", tmp_path / "exports")
         sent = list(map(repr, engine.requests))
         engine.requests.clear()
         Fields()(picture=picture, history=history)
@@ -536,7 +542,7 @@ def test_an_adapter_that_cannot_be_made_again_is_asked_for(tmp_path: Path) -> No
         CompiledProgram.of(program, provenance={}, recipe="", run={}).save(tmp_path / "out", program)
         opened: Any = ragc.load(tmp_path / "out").build(program.runtime)
         assert opened.adapter is dspy.settings.adapter
-    with pytest.raises(ArtefactError, match=r"the adapter '.*:Loud' with mark.*dspy\.configure"):
+    with pytest.raises(ArtefactError, match=r"the adapter .*:Loud.*mark.*dspy\.configure"):
         ragc.load(tmp_path / "out").build(program.runtime)
     assert isinstance(program, OwnProgram)
 

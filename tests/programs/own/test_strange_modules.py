@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import dspy
-import pydantic
 import pytest
 
 import ragc
@@ -22,7 +21,6 @@ from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
 from ragc.task.answering import evaluate
 from ragc.testing import ListSource, ScriptedTarget
-from tests.examples import thorough
 from tests.programs.own.common import fit, number_in
 
 QUESTIONS = [Question(f"q{n}", f"What is number {n}?", (f"a{n}",)) for n in range(40)]
@@ -297,7 +295,7 @@ def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed
         {"reasoning": "So.", "answer": "a7"},
     ]
     for module in (Agent, Agent()):
-        program, target = built(module, replies_in_order(steps))
+        program, _ = built(module, replies_in_order(steps))
         prediction = program(question="What is number 7?")
         assert prediction.answer == "a7"
         assert prediction.trajectory["observation_0"] == "It says a7."
@@ -321,24 +319,6 @@ def test_an_agents_prompts_are_exported(tmp_path: Any) -> None:
     assert "openai-json" in exported.written
     for reason in exported.refused.values():
         assert "\n" not in reason
-
-
-class AgentItself(dspy.ReAct):
-    """A class of ReAct, whose forward takes anything."""
-
-    def __init__(self) -> None:
-        super().__init__(QA, tools=[add], max_iters=2)
-
-
-def test_a_subclass_of_an_agent_is_a_program() -> None:
-    steps = [
-        {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}},
-        {"reasoning": "r", "answer": "done"},
-    ]
-    program, _ = built(AgentItself, replies_in_order(steps))
-    prediction = program(question="What is number 7?", id="q7", query_time="now")
-    assert prediction.answer == "done"
-    assert set(prediction.trace[0].inputs) == {"question", "trajectory"}
 
 
 class Parallel(Simple):
@@ -404,42 +384,6 @@ def test_best_of_n_inside_draws_anew() -> None:
     assert [request.sample for request in target.requests[1:]] != [0, 0, 0]
 
 
-class Kind(pydantic.BaseModel):
-    name: str
-    score: float = 0.5
-
-
-class Typed(dspy.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.grade = dspy.Predict(
-            "question, kinds: list[str], best: bool -> kind: dict[str, int], many: list[str]"
-        )
-        self.answer = dspy.Predict(
-            dspy.Signature(
-                {
-                    "question": (str, dspy.InputField()),
-                    "kind": (Kind, dspy.InputField()),
-                    "answer": (list[str], dspy.OutputField()),
-                },
-                "Answer.",
-            )
-        )
-
-    def forward(self, question: str, query_time: str = "", domain: str | None = None) -> Any:
-        grade = self.grade(question=question, kinds=["x"], best=True)
-        assert grade.kind == {"x": 1}
-        return self.answer(question=f"{question} {query_time}", kind=Kind(name="k"))
-
-
-def test_typed_fields_and_columns_of_the_row_arrive() -> None:
-    steps = [{"kind": {"x": 1}, "many": ["y"]}, {"answer": ["one", "two"]}]
-    program, target = built(Typed, replies_in_order(steps))
-    prediction = program(question="What is number 7?", query_time="in May", id="q")
-    assert prediction.answer == ["one", "two"]
-    assert "in May" in target.requests[-1].messages[-1].content
-
-
 class Two(dspy.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -495,21 +439,6 @@ def test_a_predictor_alone_is_a_program(program: Any, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "compiled/program.json").read_text("utf-8"))["predictors"]["self"]
 
 
-@thorough
-@pytest.mark.parametrize("module", [Slow, Awaited, Stateful, Hops, Draws, Parallel])
-def test_every_shape_can_be_compiled(module: Any) -> None:
-    program, target = built(module(), half)
-    optimizer = ragc.Compile(metric=exact, trials=2, demos=1, knobs=["temperature"])
-    compiled = optimizer.compile(program, trainset=examples()[:4], valset=examples()[4:8])
-    assert any(call.demos for call in compiled.predictors())
-    assert compiled(question="What is number 100?").answer == "a100"
-    sent = len(target.requests)
-    ragc.Compile(metric=exact, trials=2, demos=1, knobs=["temperature"]).compile(
-        program, trainset=examples()[:4], valset=examples()[4:8]
-    )
-    assert len(target.requests) == sent, "a second compile makes no call"
-
-
 def test_a_question_that_nobody_waits_for_makes_no_more_calls() -> None:
     from ragc.core import event_loop
 
@@ -533,19 +462,6 @@ def test_a_question_that_nobody_waits_for_makes_no_more_calls() -> None:
     sent = len(target.requests)
     time.sleep(0.3)
     assert len(target.requests) == sent < 30
-
-
-def test_a_saved_state_is_that_of_the_users_module(tmp_path: Any) -> None:
-    program, _ = built(Two)
-    program.predictors()[0].demos = [{"question": "What is number 1?", "answer": "one"}]
-    program.save(tmp_path / "state.json")
-    state = json.loads((tmp_path / "state.json").read_text("utf-8"))
-    assert {"first", "second", "settings"} <= set(state)
-    other, _ = built(Two)
-    other.load(tmp_path / "state.json")
-    assert [dict(demo) for demo in other.predictors()[0].demos] == [
-        {"question": "What is number 1?", "answer": "one"}
-    ]
 
 
 def test_dspys_optimizers_take_it() -> None:
