@@ -61,7 +61,7 @@ from ragc.optimizers.compile.front import (
 from ragc.optimizers.compile.replacement import replacement_note
 from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
-from ragc.optimizers.external.check import check_optimizer
+from ragc.optimizers.external.optimize import check_optimizer
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
     forget_earlier,

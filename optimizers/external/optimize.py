@@ -15,6 +15,7 @@ from ragc.core.counters import Counters, counting
 from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UnknownName, UsageError
+from ragc.optimizers.candidates.demos.bootstrap import set_demos
 from ragc.optimizers.harness.base import Harness, optimizer_error
 from ragc.optimizers.harness.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
 from ragc.programs.base import RagProgram
@@ -67,24 +68,14 @@ class ExternalResult:
     counters: Mapping[str, float]
 
     async def program(self, task: Task) -> RagProgram:
-        """Builds the program of `task` with these choices, as `CompiledProgram.of` takes it.
-
-        Raises UsageError if the task's method has other predictors.
-        """
+        """Builds the program of `task` with these choices, as `CompiledProgram.of` takes it."""
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(self.knobs))
         await task.fit(program)
-        predictors = dict(program.named_predictors())
-        if set(predictors) != set(self.predictors):
-            raise UsageError(
-                f"What {self.name!r} found is for the predictors {sorted(self.predictors)}, and this program "
-                f"has {sorted(predictors)}; search again."
-            )
-        for name, predictor in predictors.items():
-            state = self.predictors[name]
-            if state.instructions != predictor.signature.instructions:
-                predictor.signature = predictor.signature.with_instructions(state.instructions)
-            predictor.demos = [dict(demo) for demo in state.demos]
-        return program
+        for name, predictor in program.named_predictors():
+            instructions = self.predictors[name].instructions
+            if instructions != predictor.signature.instructions:
+                predictor.signature = predictor.signature.with_instructions(instructions)
+        return set_demos(program, {name: choice.demos for name, choice in self.predictors.items()})
 
 
 async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress: Progress) -> ExternalResult:
@@ -105,6 +96,12 @@ async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
     return ExternalResult(
         name, dict(best.knobs), dict(best.predictors), trials, tuple(notes), cost.invariant()
     )
+
+
+def check_optimizer(task: Task) -> None:
+    """Raises UsageError if the optimizer of `task` lacks something it needs; nothing is sent."""
+    if task.recipe.search.optimizer != OWN_OPTIMIZER:
+        check(task.recipe.search.optimizer, task)
 
 
 def check(name: str, task: Task) -> None:

@@ -54,7 +54,7 @@ from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.compile.searches import open_search
-from ragc.optimizers.external.check import check_optimizer
+from ragc.optimizers.external.optimize import check_optimizer
 from ragc.optimizers.integrations.dspy_examples import (
     ExampleAssessor,
     ExampleSet,
@@ -169,8 +169,7 @@ class Compile(Teleprompter):
         Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
         trainset, where examples of one question stay together. Raises RagcError.
         """
-        program = _as_program(student)
-        _check(program, teacher)
+        program = _as_program(student, teacher)
         own, gold = isinstance(program, OwnProgram), isinstance(self.metric, str)
         read: Read = partial(read_examples, own=own, gold=gold)
         if self.out is not None:
@@ -212,7 +211,7 @@ class Compile(Teleprompter):
         if valset is None:
             random.Random(f"valset {self.seed}").shuffle(train)
             most = len(train) - max(1, round(len(train) * HELD_OUT))
-            alike = together(train, read(train, "train").questions)
+            alike = together(train, read(train, "train")[0])
             train, valset = [], []
             for group in alike:
                 (train if len(train) + len(group) <= most else valset).extend(group)
@@ -257,11 +256,11 @@ class Compile(Teleprompter):
     def _task(
         self, program: RagProgram, recipe: Recipe, train: ExampleSet, dev: ExampleSet, directory: Path
     ) -> Task:
-        splits = {"train": train.questions, "dev": dev.questions}
+        splits = {"train": train[0], "dev": dev[0]}
         check_disjoint(splits)
         own, budget = program.runtime, BudgetFile(directory / "charges.sqlite3", recipe.budget)
         sources = dict(own.sources)
-        if passages := distinct_passages(train, dev):
+        if passages := distinct_passages((*train[1], *dev[1])):
             sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, budget=budget).with_targets(own.target_names)
@@ -356,20 +355,29 @@ def documents_of(program: RagProgram) -> Sequence[str]:
     return ("local",) if "local" in names else [name for name in ("web", "dense") if name in own]
 
 
-def _as_program(program: Any) -> Any:
-    """Returns `program`, or a program around the caller's DSPy module on its LM; other values as they are."""
-    if isinstance(program, RagProgram) or not isinstance(program, dspy.Module):
-        return program
-    lms = [dspy.settings.lm, *(call.lm for call in program.predictors())]
+def _as_program(student: Any, teacher: Any) -> RagProgram:
+    """Returns `student`, or a program around the user's DSPy module on its LM. Raises UsageError."""
+    if teacher is not None:
+        raise UsageError(
+            "Compile takes no teacher program; a target with the role 'teacher' proposes instructions."
+        )
+    if isinstance(student, RagProgram):
+        return student
+    if not isinstance(student, dspy.Module):
+        raise UsageError(
+            "Compile takes a dspy.Module of your own, an instance of it, or a program of ragc, such as "
+            f"ragc.program('vanilla', main=..., local=...), found {type(student).__name__}."
+        )
+    lms = [dspy.settings.lm, *(call.lm for call in student.predictors())]
     lm = next((lm for lm in lms if lm is not None), None)
     if lm is None:
         raise UsageError(
-            f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
+            f"The module {type(student).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
             "its set_lm."
         )
     from ragc.programs.own import method_of
 
-    own = method_of(program)
+    own = method_of(student)
     sources = {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
     runtime = Runtime({"main": target_of(lm)}, sources, store=open_call_store())
     return own.build(runtime)
@@ -410,18 +418,6 @@ def _set_by_hand(method: Method) -> list[str]:
         and name not in declared
         and (name not in bare or bare[name] != value)
     )
-
-
-def _check(program: Any, teacher: Any) -> None:
-    if not isinstance(program, RagProgram):
-        raise UsageError(
-            "Compile takes a program of ragc, such as ragc.program('vanilla', main=..., local=...), found "
-            f"{type(program).__name__}; or a dspy.Module of your own, an instance of it."
-        )
-    if teacher is not None:
-        raise UsageError(
-            "Compile takes no teacher program; a target with the role 'teacher' proposes instructions."
-        )
 
 
 def _own_instructions(program: RagProgram) -> dict[str, str]:

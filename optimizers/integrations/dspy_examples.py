@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -21,18 +20,13 @@ SHOWN = 200
 """The most characters of the text that stands for the inputs of an example."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleSet:
-    """Examples as `questions`, in their order, with the `passages` they contained."""
-
-    questions: tuple[Question, ...]
-    passages: tuple[Passage, ...]
+ExampleSet = tuple[tuple[Question, ...], tuple[Passage, ...]]
 
 
 def read_examples(
     examples: Sequence[dspy.Example], split: str, *, own: bool = False, gold: bool = False
 ) -> ExampleSet:
-    """Returns the questions of `examples`, each with its own id or a number in its `split`.
+    """Returns the questions of `examples`, each with its own id or a number, and the passages they contain.
 
     For a user's `own` module the inputs of an example (`with_inputs`) are those of the question, and all
     other fields are gold. For a program of ragc an example has `question`, and may have `passages` or
@@ -68,13 +62,13 @@ def read_examples(
         raise UsageError(
             f"Some examples of the {split}set come with passages and some do not; give all of them some."
         )
-    return ExampleSet(tuple(questions), tuple(passages))
+    return tuple(questions), tuple(passages)
 
 
-def distinct_passages(*sets: ExampleSet) -> tuple[Passage, ...]:
-    """Returns the passages of all `sets`, each once. Raises UsageError if two different ones have one id."""
+def distinct_passages(passages: Iterable[Passage]) -> tuple[Passage, ...]:
+    """Returns `passages`, each once. Raises UsageError if two different ones have one id."""
     by_id = dict[str, Passage]()
-    for passage in (passage for each in sets for passage in each.passages):
+    for passage in passages:
         if by_id.setdefault(passage.id, passage) != passage:
             raise UsageError(
                 f"Two different passages of the examples have the id {passage.id!r}; give each its own, or "
@@ -164,7 +158,7 @@ class ExampleAssessor:
 
     def __init__(self, metric: Callable[..., Any]) -> None:
         self._name = getattr(metric, "__name__", CALLERS_METRIC)
-        self._metric = MetricFunction(metric, f"The metric {self._name!r}")
+        self._metric = MetricFunction(metric, f"The metric {self._name!r}", "example, prediction")
         self.code = code_digest(metric, whole_file=False)
 
     async def assess(self, outcome: Outcome) -> float:

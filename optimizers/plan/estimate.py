@@ -18,7 +18,7 @@ from typing import Any
 from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import Contamination, check_compile
 from ragc.optimizers.candidates.space import search_space
-from ragc.optimizers.external.check import check_optimizer
+from ragc.optimizers.external.optimize import check_optimizer
 from ragc.optimizers.plan.average import (
     Average,
     average,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import zip_longest
 from typing import Any
 
@@ -86,13 +85,13 @@ class DemoPool:
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only; `of` is the inverse."""
-        value: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        value: dict[str, Any] = _POOL.dump_python(self, mode="json")
         return value
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> DemoPool:
         """Returns the inverse of `to_json`."""
-        return _adapter().validate_python(value)
+        return _POOL.validate_python(value)
 
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
@@ -144,9 +143,7 @@ class DemoPool:
         return filled
 
 
-@cache
-def _adapter() -> TypeAdapter[DemoPool]:
-    return TypeAdapter(DemoPool)
+_POOL = TypeAdapter(DemoPool)
 
 
 def _shuffle(demos: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:

@@ -32,9 +32,6 @@ _BOUNDS: dict[str, Bounds] = {"share": (0.0, 1.0), "balance": (-1.0, 1.0)}
 ANY: Bounds = (-math.inf, math.inf)
 """The bounds of scores that may be any number."""
 
-_ROUNDING = 1e-9
-"""By how much rounding may carry a score of 1 above 1."""
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -153,7 +150,7 @@ class Metric:
         """Returns `bounds`; of a "score" 0 and 1 while no one of `scores` lies outside, else `ANY`."""
         if self.unit != "score":
             return self.bounds
-        shares = all(score is None or -_ROUNDING <= score <= 1 + _ROUNDING for score in scores)
+        shares = all(score is None or -1e-9 <= score <= 1 + 1e-9 for score in scores)  # 1e-9 for rounding
         return _BOUNDS["share"] if shares else ANY
 
 
@@ -356,7 +353,7 @@ class Scorer:
         with counting(Counters()) as cost:
             known = await grade(outcome, needed)
         failed = {family: found.failure for family, found in known.findings.items() if found.failure}
-        unknown = {family for family, error in failed.items() if not isinstance(error, MetricFailure)}
+        unknown = [family for family, error in failed.items() if not isinstance(error, MetricFailure)]
         scores = {m.id: None if m.reads in unknown else m.score(known) for m in self.metrics}
         spent = {name: amount for name, amount in cost.to_json().items() if amount}
         first = min(failed.values(), key=lambda error: isinstance(error, MetricFailure), default=None)

@@ -24,8 +24,8 @@ from ragc.errors import BudgetExhausted, MetricFailure, StoreError, TargetError,
 from ragc.metrics.base import Metric, Outcome
 from ragc.records import Question
 
-DSPY = ("example", "prediction", "trace", "pred_name", "pred_trace")
-"""The places of a metric of DSPy; GEPA's takes all, others the first two or three."""
+TRACE_BY_NAME = 0
+"""The form of a call with two places and the trace by its name."""
 
 
 def own_metric(reference: str, about: str = "the user's own") -> Metric:
@@ -38,44 +38,35 @@ def own_metric(reference: str, about: str = "the user's own") -> Metric:
 
 
 class MetricFunction:
-    """A user's `function`, which `shown` names, called with two places, and the more of `places` it needs.
+    """A user's `function`, which `shown` names, called with the two `places` and, of `more`, what it takes.
 
-    The third is the trace of a run that may become a demonstration; the others are None. Raises UsageError if
-    it is no function, or takes other places.
+    It may take a third place or one called `trace`, the trace of a run that may become a demonstration, and
+    GEPA's five, of which the last two are None. Raises UsageError if it is no function, or takes others.
     """
 
-    def __init__(self, function: Any, shown: str, places: Sequence[str] = DSPY) -> None:
+    def __init__(self, function: Any, shown: str, places: str, *, more: bool = True) -> None:
         self._function, self._shown = function, shown
         if not callable(function) or inspect.isclass(function):
             raise UsageError(
-                f"{shown} is {type(function).__name__}, no function; name a function that takes "
-                f"({', '.join(places[:2])}) and returns a number."
+                f"{shown} is {type(function).__name__}, no function; name a function that takes ({places}) "
+                "and returns a number."
             )
         try:
             signature = inspect.signature(function)
         except ValueError:  # written in C, and without a signature
-            signature = inspect.signature(lambda *places, **named: None)
-        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        more = [one for one in list(signature.parameters.values())[2:] if one.kind in by_name]
-        self._needed = [one.name for one in more if one.default is one.empty][: len(places) - 2]
-        third = [one.name for one in more if one.kind is by_name[0] and len(places) > 2]
-        self._trace = next((one.name for one in more if one.name == "trace"), next(iter(third), ""))
-        kinds = {one.kind for one in signature.parameters.values()}
-        self._is_open = inspect.Parameter.VAR_POSITIONAL in kinds and len(places) > 2
+            signature = inspect.signature(lambda first, second: None)
+        longer = (3, 5) if more else ()
         try:
-            signature.bind(None, None, **dict.fromkeys(self._needed))
+            self._plain = _first_that_binds(signature, (2, *longer, TRACE_BY_NAME))
+            self._traced = _first_that_binds(signature, (*longer, TRACE_BY_NAME, 2))
         except TypeError as error:
-            raise UsageError(
-                f"{shown} is called as ({', '.join(places[:2])}), and {error}; take these two."
-            ) from None
+            raise UsageError(f"{shown} is called as ({places}), and {error}; take these two.") from None
 
     async def score(self, first: Any, second: Any, trace: Sequence[Any] | None = None) -> float:
         """Calls the function, in a thread. Raises MetricFailure where it gives no score."""
-        places, named = [first, second], dict.fromkeys(self._needed)
-        if trace is not None and self._trace:
-            named[self._trace] = list(trace)
-        elif trace is not None and self._is_open:
-            places.append(list(trace))
+        given, form = (None, self._plain) if trace is None else (list(trace), self._traced)
+        places = [first, second, given, None, None][: form or 2]
+        named = {} if form else {"trace": given}
         with no_exit(self._shown):
             try:
                 value = await asyncio.to_thread(self._call, *places, **named)
@@ -104,6 +95,18 @@ class MetricFunction:
         return number
 
 
+def _first_that_binds(signature: inspect.Signature, forms: Sequence[int]) -> int:
+    """Returns the first of `forms`, numbers of places, in which a function may be called."""
+    problems = []
+    for form in forms:
+        try:
+            signature.bind(*[None] * (form or 2), **({} if form else {"trace": None}))
+            return form
+        except TypeError as error:
+            problems.append(error)
+    raise problems[0]
+
+
 class OwnAssessor:
     """Calls the function that `reference` names, from modules in `base` first.
 
@@ -113,7 +116,8 @@ class OwnAssessor:
     def __init__(self, reference: str, base: Path) -> None:
         self.family = reference
         function: Callable[..., Any] = load_object(reference, base)
-        self._metric = MetricFunction(function, f"The metric {reference!r}", ("prediction", "question"))
+        shown = f"The metric {reference!r}"
+        self._metric = MetricFunction(function, shown, "prediction, question", more=False)
         self.code = code_digest(function)
         self.backend = f"{reference} {self.code}"
 

@@ -163,8 +163,10 @@ class Outage:
         unscored = [row.failure for row in rows if row.failure_kind == UNSCORED]
         self._any_scored = self._any_scored or not all(row.failure for row in rows)
         if unscored and not self._any_scored:
-            of = quantity(len(unscored), "question")
-            raise UsageError(f"{unscored[0].rstrip('.')}, as for all of the first {of}; correct the metric.")
+            raise UsageError(
+                f"{unscored[0].rstrip('.')}, as for all of the first {quantity(len(unscored), 'question')}; "
+                "correct the metric."
+            )
 
 
 def _stopped(last: RagcError, why: str) -> TargetUnavailable:

@@ -216,7 +216,7 @@ def test_gold_may_be_of_any_type_in_any_field_and_a_text_is_one_context(using: A
 
 def test_one_text_as_context_of_a_program_of_ragc_is_one_passage() -> None:
     example = dspy.Example(question="Why?", context="One text.")
-    (passage,) = read_examples([example], "val").passages
+    _, (passage,) = read_examples([example], "val")
     assert passage.text == "One text."
 
 
@@ -229,7 +229,7 @@ def test_example_without_inputs_is_refused_in_a_sentence(using: Any) -> None:
 
 def test_examples_that_share_a_field_are_told_apart_by_all_inputs() -> None:
     rows = [dspy.Example(question="Why?", context=text).with_inputs("question", "context") for text in "ab"]
-    first, second = read_examples(rows, "train", own=True).questions
+    (first, second), _ = read_examples(rows, "train", own=True)
     assert first.question == second.question == "Why?"
     assert first.whole_text != second.whole_text
 

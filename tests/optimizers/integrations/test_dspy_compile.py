@@ -403,5 +403,5 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
 
 def test_sub_questions_of_an_example_reach_the_program() -> None:
     row = example(1, sub_questions=["Which thing?", "Which colour?"])
-    (question,) = read_examples([row], "train", gold=True).questions
+    ((question,), _) = read_examples([row], "train", gold=True)
     assert question.context()["sub_questions"] == ["Which thing?", "Which colour?"]
