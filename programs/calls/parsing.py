@@ -256,7 +256,8 @@ def _as_object(schema: Mapping[str, Any], text: str) -> Values:
 def _json_values(text: str, opening: str) -> list[Any]:
     """Returns the values of JSON in prose that begin with an `opening` bracket, else what can be repaired."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_unique)
-    brackets = [bracket.start() for bracket in re.finditer(f"[{re.escape(opening)}]", text)]
+    pattern = rf"(?!\[?\[ ?##)[{re.escape(opening)}]"  # the marker of an output is no JSON
+    brackets = [bracket.start() for bracket in re.finditer(pattern, text)]
     values: list[Any] = []
     end = 0
     for start in brackets:
@@ -534,7 +535,10 @@ def _listed_items(items: Mapping[str, Any], text: str) -> Any:
         return json_repair.loads(text)
     if items.get("type") == "object":
         return text
-    return [text] if "\n" not in text else text
+    lines = text.splitlines()
+    if all(_LISTED.match(line) for line in lines):
+        return [_LISTED.sub("", line).strip() for line in lines]
+    return text if len(lines) > 1 else [text]
 
 
 def _object(kind: Mapping[str, Any], value: Any, defs: Mapping[str, Any]) -> Any:
