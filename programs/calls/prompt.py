@@ -16,7 +16,7 @@ from typing import Any, Self
 import dspy
 
 from ragc.core.digest import digest
-from ragc.core.text import escape_value, repair_surrogates
+from ragc.core.text import escape_markers, escape_value, repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED
 from ragc.programs.calls.chosen_lm import is_own, lm_of, rollout_of, target_for
@@ -266,7 +266,7 @@ class TypedPrompt(dspy.Predict):
             if not reply.text.strip():
                 return None
         fields = ", ".join(f'"{name}"' for name in self.signature.output_fields)
-        again = Message("user", _REPAIR.format(problem=problem, fields=fields))
+        again = Message("user", _REPAIR.format(problem=escape_markers(problem), fields=fields))
         messages = (*request.messages, Message("assistant", reply.text[:REPEATED]), again)
         schema = reply_schema(self.signature) if "schema" in self.target.capabilities else None
         return replace(request, messages=messages, schema=schema)

@@ -536,7 +536,7 @@ def test_markers_in_passages_reach_the_model_as_plain_text(entry: Method, layout
 
 @pytest.mark.parametrize("id", ["prefrag", "rqrag", "react"])
 def test_markers_in_the_steps_of_a_model_reach_it_as_plain_text(id: str) -> None:
-    steps = [{"action": "search_local", "action_input": TRAP}] * 2
+    steps = [{"action": "search", "action_input": TRAP}] * 2
     program, target = build_program(find_method(id), reply=SchemaReplies(text=TRAP, fields={"step": steps}))
     program(question=QUESTION)
     assert len(target.requests) > 1

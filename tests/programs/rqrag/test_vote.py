@@ -83,7 +83,7 @@ def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
     def reply(request: ChatRequest) -> Any:
         if "## query ##" in request.messages[0].content:
             return query
-        return {"answer": "x", "confidence": "30 %"} if len(request.messages) > 2 else text
+        return {"answer": "x", "confidence": 30} if len(request.messages) > 2 else text
 
     knobs = {"max_depth": 1, "width": "decompose", "select": "confidence", "layout": "chat"}
     prediction = build_program(ScriptedTarget(reply), **knobs)(question="Capital?")
