@@ -22,7 +22,7 @@ from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED
 from ragc.programs.calls.chosen_lm import is_own, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.calls.outputs import forgiving, reply_schema
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.parsing import Parsed, parse
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
@@ -291,7 +291,7 @@ class TypedPrompt(dspy.Predict):
         """
         if failure := why_unanswered(reply):
             raise ParseFailure(failure)
-        signature = forgiving(self.signature) if again else self.signature
+        signature = self.signature
         layout = "json" if again else self.layout
         if layout not in JSON_LAYOUTS and dspy.settings.callbacks:  # who watches DSPy's adapters sees them
             with contextlib.suppress(Exception):

@@ -95,12 +95,6 @@ def collect_passages(turns: Trajectory) -> tuple[Passage, ...]:
     return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
 
 
-def render_passages(passages: Sequence[Passage], numbers: Mapping[Passage, int]) -> str:
-    """Returns `passages` as text, each with its number; `none` for no passage."""
-    lines = (f"[{numbers[passage]}] {escape_numbers(format_passage(passage))}" for passage in passages)
-    return "\n".join(lines) or "none"
-
-
 def render_trajectory(turns: Trajectory) -> list[str]:
     """Returns `turns` as a prompt shows them, one text each, passages numbered through all of them.
 
@@ -335,7 +329,10 @@ class PrefRag(RagProgram):
 
         def inputs(known: Sequence[Passage], new: Sequence[Passage]) -> dict[str, Any]:
             numbers = {passage: number for number, passage in enumerate(dict.fromkeys((*known, *new)), 1)}
-            texts = (render_passages(passages, numbers) for passages in (known, new))
+            texts = (
+                "\n".join(f"[{numbers[p]}] {escape_numbers(format_passage(p))}" for p in passages) or "none"
+                for passages in (known, new)
+            )
             return dict(zip(("question", "known", "new"), (question, *texts), strict=True))
 
         shown = self.shrink_to_fit(self.compare, known, lambda less: inputs(less, new), lambda less: less[1:])

@@ -10,7 +10,7 @@ import pytest
 
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
-from ragc.programs.ggatrieval.program import conversion, reword
+from ragc.programs.ggatrieval.program import conversion
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
@@ -556,14 +556,6 @@ def test_more_parts_than_an_alignment_can_name_are_dropped_and_counted() -> None
     assert "[8]" in prompt
     assert "[9]" not in prompt
     assert prediction.counters["dropped"] == 1
-
-
-def test_parts_that_touch_are_both_reworded_and_of_two_that_overlap_the_longer_one() -> None:
-    assert reword("who wrote it", {"who": "which man", "wrote": "penned"}) == "which man penned it"
-    assert reword("the red book", {"red": "scarlet", "the red book": "a tome"}) == "a tome"
-    assert reword("red book of hours", {"red book": "tome", "book of hours": "psalter"}) == "red psalter"
-    assert reword("C#C++", {"C#": "a", "C++": "b"}) == "ab"
-    assert reword("When did it sink?", {"did sink": "went down"}) == "When did it sink?"
 
 
 def finding(component: int, sentence: int, segment: str, *, same: bool = True) -> dict[str, Any]:

@@ -46,8 +46,6 @@ def end(answer: str, grade: str = "CORRECT") -> dict[str, Any]:
     }
 
 
-
-
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     all_sources = {"local": source("local"), "web": source("web")} if sources is None else sources
     return PREFRAG.build(
@@ -334,25 +332,6 @@ def test_new_passages_are_numbered_on_and_a_known_one_keeps_its_number() -> None
     assert f"{known}\n{new}" in inputs_of(target.requests[2])
 
 
-DEAD = [
-    ({"pref_style": "prompt"}, {"compare_first", "compare_key", "source_check"}),
-    ({"pref": False}, {"pref_style", "compare_first", "compare_key", "source_check", "k_web"}),
-    ({"pref": False, "preferred_source": "web"}, {"pref_style", "compare_first", "k_local"}),
-    ({"pref": False, "preferred_source": "wiki"}, {"pref_style", "compare_first", "k_local"}),
-    ({"pref": False, "free_choice": True}, {"pref_style", "compare_first", "compare_key", "source_check"}),
-]
-
-
-@pytest.mark.parametrize(("values", "dead"), DEAD)
-def test_a_knob_that_cannot_matter_is_not_searched(values: dict[str, Any], dead: set[str]) -> None:
-    active = {knob.name for knob in PrefRagKnobs.of(values).active()}
-    assert not dead & active
-    watched = {"k_local", "k_web", "pref_style", "compare_first", "compare_key", "source_check"}
-    both = {knob.name for knob in PrefRagKnobs().active()}
-    assert watched <= both
-    assert (watched - dead) & {"k_local", "k_web"} <= active
-
-
 @pytest.mark.parametrize("nothing", ["", "None"])
 def test_a_finish_without_an_answer_ends_the_steps(nothing: str) -> None:
     prediction = build_program(ScriptedTarget([end(nothing, "INCORRECT"), FORCED]))(question="Capital?")
@@ -384,7 +363,9 @@ def test_an_answer_before_any_search_is_taken_and_the_prompt_asks_for_results() 
 
 
 def test_an_unknown_tool_or_an_empty_query_spends_the_step_and_is_sampled_anew() -> None:
-    target = ScriptedTarget([look("q", "browse"), look("none"), look("q"), look("q2", "x"), FORCED], capabilities=())
+    target = ScriptedTarget(
+        [look("q", "browse"), look("none"), look("q"), look("q2", "x"), FORCED], capabilities=()
+    )
     prediction = build_program(target)(question="Capital?")
     assert (prediction.answer, prediction.counters["dropped"], target.replies_left) == ("forced", 3, 0)
     assert [r.sample for r in target.requests] == [0, 1, 2, 0, 0]

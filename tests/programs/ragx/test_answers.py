@@ -72,4 +72,4 @@ def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
     assert len(prediction.passages) == 3  # they were shown, though nothing came of it
     cut = Reply('{"reasoning": "first of all', finish="length")
     prediction = build_program(ScriptedTarget([cut, cut]), cot=True)(question=QUESTION)
-    assert (prediction.answer, prediction.counters["truncated"]) == (UNSURE, 1)
+    assert (prediction.answer, prediction.counters["truncated"]) == (UNSURE, 2)
