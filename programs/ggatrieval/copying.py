@@ -24,64 +24,20 @@ ALIKE = 85.0
 """The least likeness of a segment and its window, 0 to 100, in words."""
 
 
-ARTICLES = frozenset(["a", "an", "the", "s"])
-LIGHT = ARTICLES | frozenset(
-    [
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "for",
-        "with",
-        "as",
-        "and",
-        "or",
-        "that",
-        "which",
-        "who",
-        "am",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "it",
-        "its",
-    ]
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+ARTICLES = _set_of("a an the s")
+LIGHT = ARTICLES | _set_of(
+    "of in on at to for with as and or that which who am is are was were be been has have had do does did it "
+    "its"
 )
 """Words that a copy may leave out or add."""
 
-TURNING = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "nor",
-        "without",
-        "cannot",
-        "hardly",
-        "except",
-        "non",
-        "almost",
-        "nearly",
-        "former",
-        "formerly",
-        "only",
-        "acting",
-        "last",
-        "half",
-        "vice",
-        "deputy",
-        "than",
-    ]
+TURNING = _set_of(
+    "not no never nor without cannot hardly except non almost nearly former formerly only acting last half "
+    "vice deputy than"
 )
 """Words that turn those behind them into something else."""
 

@@ -12,7 +12,7 @@ import pytest
 import ragc
 import ragc.recipe
 from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.programs import METHODS, NAMES, Method, method
+from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
@@ -238,10 +238,6 @@ def test_self_rag_answers_to_both_of_its_names(tmp_path: Path) -> None:
     assert ragc.list_names("knobs", "self_rag") == ragc.list_names("knobs", "selfrag")
     (listed,) = [row for row in ragc.list_names("programs") if row["id"] == "selfrag"]
     assert listed["also"] == ["self_rag"]
-
-
-def test_no_two_programs_share_a_name() -> None:
-    assert len(set(NAMES)) == len(NAMES) > len(METHODS)
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)

@@ -661,13 +661,3 @@ def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() ->
     )
     assert queries(prediction) == [QUESTION, "Paris river", "Seine mouth"]
     assert prediction.counters["dropped"] == 0
-
-
-def test_instructions_that_speak_of_labels_are_saved_with_them(tmp_path: Any) -> None:
-    program = fitted(judge_asks="correctness")
-    program.save(tmp_path / "state.json")
-    twin = correctness(drafting())
-    twin.load(tmp_path / "state.json")
-    assert twin.judge.signature.instructions == program.judge.signature.instructions
-    inputs = {"question": QUESTION, "heuristic_answer": DRAFT}
-    assert twin.judge.messages(**inputs) == program.judge.messages(**inputs)
