@@ -445,16 +445,16 @@ class RagProgram(dspy.Module):
         It fits when its passages fit the budget and all of it the context. A call that only ranks or sorts
         passages is not `budgeted`. Each cut is counted as trimmed. By default the last item is removed.
         """
-        cuts = 0
-        while items and not ((not budgeted or self._fits_budget(call, items)) and call.fits(**inputs(items))):
+        cuts, budget = 0, self.budget if budgeted else 0
+        while items and not (
+            (not budget or self.passage_tokens(passages_in(items), call.role) <= budget)
+            and call.fits(**inputs(items))
+        ):
             items = shorter(items)
             cuts += 1
         if cuts:
             counters.count(trimmed=cuts)
         return items
-
-    def _fits_budget(self, call: RagPredict, items: Any) -> bool:
-        return not self.budget or self.passage_tokens(passages_in(items), call.role) <= self.budget
 
 
 class LearnsLabels(RagProgram):

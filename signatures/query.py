@@ -193,21 +193,13 @@ class TrajectoryJudge(dspy.Signature):
     )
 
 
-UNREAD = -1
-"""The confidence of a reply that gives none that can be read."""
-
-
 @derived
 def with_confidence(signature: Any) -> Any:
-    """Returns `signature` with the answer's `confidence` in percent as its last output.
-
-    If it is unreadable twice, it is `UNREAD`, and the answer stays.
-    """
+    """Returns `signature` with the answer's `confidence` in percent as its last output."""
     field = output_field(
         "how sure you are that the answer is right, 0 to 100: 90 only where the results state it, 50 where "
         "another answer is as likely",
         brief="how sure you are that the answer is right, 0 to 100",
-        unread=UNREAD,
     )
     return signature.append("confidence", field, Percent)
 

@@ -9,21 +9,17 @@ field name of its own: it must never be taken for the answer to the question.
 left. `agent_step` builds the variants that a program's tools ask for. A step is a search or a finish, and has
 the fields of one of them; the grade is behind its explanation, so that it follows from it.
 
-Names that a reply must choose from stand in the schema of the reply. A reply with another name is still read,
-so that the program decides what an unknown one means. `read_move` reads what a step means: where no schema
-holds a reply, empty fields may be there or not.
+Names that a reply must choose from stand in the schema of the reply. Where no schema is enforced, a step with
+another name is still read, so that the program decides what an unknown one means.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import dspy
 import pydantic
-from pydantic import BeforeValidator
 
 from ragc.signatures.answer import FORMATS, MEMORY, OrNothing, one_of, redeclare_output
 from ragc.signatures.wording import Otherwise, Trajectory, brief, change_texts, derived
@@ -225,87 +221,6 @@ class AnswerFromSteps(dspy.Signature):
 GRADES = ("CORRECT", "PARTIALLY CORRECT", "INCORRECT")
 FINISH = "finish"
 Grade: Any = one_of(GRADES)
-_NOTHING = ("", "none", "null", "n/a")
-
-
-def _text(value: Any) -> str:
-    """Returns `value` of a reply as a text; "" for null and for words that mean nothing."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(filter(None, map(_text, value)))
-    text = str(value).strip() if isinstance(value, str | int | float) else ""
-    return "" if text.casefold() in _NOTHING else text
-
-
-class Move(NamedTuple):
-    """A step as it was meant; what a step leaves out is empty."""
-
-    thought: str = ""
-    action: str = ""
-    action_input: str = ""
-    answer: str = ""
-    explanation: str = ""
-    grade: str = ""
-    improvement: str = ""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any], tools: Sequence[str], thought: str = "") -> Move:
-        """Returns the move that `values`, of a reply, are: an answer may be in the input of a finish.
-
-        Where `tools` is one tool, `Search_Engine`, the name that PrefRAG gives to its own, means that tool.
-        """
-        names = cls._fields[1:]
-        texts = {name: _text(values.get(name)) for name in names}
-        texts["action"] = _named_tool(texts["action"].casefold(), tools)
-        if texts["action"] == FINISH and not texts["answer"]:
-            texts |= {"answer": texts["action_input"], "action_input": ""}
-        return cls(_text(thought), **texts)
-
-
-def _named_tool(action: str, tools: Sequence[str]) -> str:
-    """Returns the one of `tools` that `action` means if there is only one; else `action` itself."""
-    engine = len(tools) == 1 and re.sub(r"[\W_]", "", action) == "searchengine"
-    return tools[0] if engine else action
-
-
-def read_move(reply: Any, tools: Sequence[str]) -> Move:
-    """Returns the move of a `reply` to `AgentStep`."""
-    return Move.of(reply.step.model_dump(), tools, reply.thought)
-
-
-def _is_exact(value: Mapping[str, Any], tools: Sequence[str], finish: Sequence[str]) -> bool:
-    """Returns whether `value` is a search, or a finish with the fields `finish`, exactly as requested."""
-    if not all(isinstance(text, str) for text in value.values()):
-        return False
-    if value.keys() == {"action", "action_input"}:
-        return value["action"] in tools
-    return value.keys() == set(finish) and value["action"] == FINISH
-
-
-def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
-    """Returns a reader that makes a search or a finish of a reply's step, whatever other fields it has.
-
-    A search that can be made comes before an answer; an answer before a search that cannot.
-    """
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, Mapping) or not {"action", "action_input", "answer"} & value.keys():
-            return value
-        if _is_exact(value, tools, finish):
-            return value
-        if not {"action_input", "answer"} & value.keys():  # cut before what goes with the action
-            return value
-        move = Move.of(value, tools)
-        search = {"action": move.action, "action_input": move.action_input}
-        if move.action in tools and move.action_input:
-            return search
-        if not move.answer and move.action not in ("", FINISH):
-            return search
-        texts = move._asdict()
-        return {name: texts[name] for name in finish} | {"action": FINISH}
-
-    return BeforeValidator(read)
 
 
 class Step(pydantic.BaseModel):
@@ -324,14 +239,14 @@ class Search(Step):
     """A search with the tool `action` for `action_input`."""
 
     action: str
-    action_input: str
+    action_input: OrNothing
 
 
 class Finish(Step):
     """The end, with the answer."""
 
     action: Literal["finish"]
-    answer: str
+    answer: OrNothing
 
 
 class GradedFinish(Finish):
@@ -339,7 +254,7 @@ class GradedFinish(Finish):
 
     explanation: str
     grade: Grade
-    improvement: str
+    improvement: OrNothing
 
 
 @cache
@@ -347,10 +262,10 @@ def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
     """Returns the type of a step that searches with one of `tools` or finishes with a formatted answer."""
     options = FORMATS[answer_format].options
     kind = GradedFinish if graded else Finish
-    answer: Any = one_of(options) if options else str
+    answer: Any = one_of(options) if options else OrNothing
     search = pydantic.create_model("Search", __base__=Search, action=(one_of(tools), ...))
     finish = pydantic.create_model("Finish", __base__=kind, answer=(answer, ...))
-    return Annotated[search | finish, _to_step(tools, tuple(kind.model_fields))]
+    return search | finish
 
 
 _STRICT = "\nThen look at the answer as a strict reader would."

@@ -99,8 +99,7 @@ def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
 def output_field(desc: str, *, brief: str = "", **more: Any) -> Any:
     """Returns an output that is added to a signature, with both of its texts; `more` are its marks.
 
-    With a `default` a reply may lack it. `unread` is its value if it is unreadable in two replies
-    (`ragc.programs.calls.outputs.forgiving`).
+    With a `default` a reply may lack it.
     """
     default = {"default": more.pop("default")} if "default" in more else {}
     return _marked(dspy.OutputField(desc=desc, **default), brief, more)

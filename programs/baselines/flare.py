@@ -34,7 +34,7 @@ from ragc.programs.calls.field_logprobs import field_tokens
 from ragc.programs.runtime import Runtime
 from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, at_least, record, together
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, UncertainSpans
 
 _WIDE = "\u2e80"  # the first of the East Asian scripts
@@ -69,14 +69,6 @@ def doubtful_spans(parts: Sequence[Part], beta: float) -> tuple[str, ...]:
     runs = groupby(parts, key=lambda part: part[1] < beta)
     spans = (_tidy("".join(words for words, _ in run)) for low, run in runs if low)
     return tuple(dict.fromkeys(span for span in spans if any(map(str.isalnum, span))))
-
-
-def interleave(rankings: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, ...]:
-    """Returns the first `most` passages of several searches: the best of each, then the second of each, and
-    so on.
-    """
-    ranks = zip_longest(*rankings)
-    return tuple(dict.fromkeys(hit.passage for rank in ranks for hit in rank if hit is not None))[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +163,19 @@ class Flare(RagProgram):
             if not sentence:
                 break
             sentences.append(sentence)
-        answer = await self._conclude(question, " ".join(sentences))
+        answer = " ".join(sentences)
+        if self.knobs.finish != "text":
+            reply = await self.answer.acall(question=question, draft=answer)
+            answer = str(reply.answer)
         tallies = {"flare_sentences": len(sentences), "flare_lookups": lookups}
         return dspy.Prediction(answer=answer, passages=read, tallies=tallies)
 
     async def _retrieve(self, queries: Sequence[str]) -> tuple[Passage, ...]:
+        """Returns `flare_k` passages: the best of each search, then the second of each, and so on."""
         k = self.knobs.flare_k
-        return interleave(
-            await together(*(self.search("local", query, k, source=self.local) for query in queries)), k
-        )
+        rankings = await together(*(self.search("local", query, k, source=self.local) for query in queries))
+        ranks = zip_longest(*rankings)
+        return tuple(dict.fromkeys(hit.passage for rank in ranks for hit in rank if hit is not None))[:k]
 
     async def _draft_sentence(
         self, question: str, passages: Sequence[Passage], sentences: Sequence[str]
@@ -207,8 +203,10 @@ class Flare(RagProgram):
         knobs, sentence = self.knobs, draft.sentence
         if knobs.uncertainty == "spans":
             parts = await self._split_at_doubts(question, sentence)
-        else:
-            parts = self._word_probabilities(draft)
+        else:  # a sentence whose probabilities are unknown is looked up whole
+            parts = list(whole_words(draft.tokens)) or [(sentence, 0.0)]
+            if not draft.tokens:
+                record(Note("unsure", "no probabilities for this sentence"))
         least = min((probability for _, probability in parts), default=1.0)
         if at_least("flare_theta", least, knobs.flare_theta):
             return ()
@@ -231,14 +229,6 @@ class Flare(RagProgram):
         counters.count(dropped=queries.count(""))
         return tuple(dict.fromkeys(query for query in queries if query))
 
-    @staticmethod
-    def _word_probabilities(draft: Draft) -> list[Part]:
-        """Returns the words of the sentence and their probabilities; the whole at 0 if these are unknown."""
-        if not draft.tokens:
-            record(Note("unsure", "no probabilities for this sentence"))
-            return [(draft.sentence, 0.0)]
-        return list(whole_words(draft.tokens))
-
     async def _split_at_doubts(self, question: str, sentence: str) -> list[Part]:
         """Returns the sentence cut at the spans that the model doubts, and drops spans that are not in it."""
         reply = await self.doubts.try_call(question=question, sentence=sentence)
@@ -253,9 +243,3 @@ class Flare(RagProgram):
             for i in range(at, at + len(doubt.span)):
                 sure[i] = min(sure[i], doubt.confidence / 100)
         return list(zip(sentence, sure, strict=True))
-
-    async def _conclude(self, question: str, draft: str) -> str:
-        if self.knobs.finish == "text":
-            return draft
-        reply = await self.answer.acall(question=question, draft=draft)
-        return str(reply.answer)

@@ -70,8 +70,6 @@ def parse(signature: Any, text: str, *, layout: str, enforced: bool = False, fin
     """
     truncated = finish == "length"
     try:
-        if finish == "tool_calls":
-            raise ValueError("calls tools in place of an answer")
         _check_limits(text)
         try:
             asked = enforced or layout in JSON_LAYOUTS

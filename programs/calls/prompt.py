@@ -16,13 +16,13 @@ from typing import Any, Self
 import dspy
 
 from ragc.core.digest import digest
-from ragc.core.text import escape_value, repair_surrogates
+from ragc.core.text import escape_markers, escape_value, repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED
 from ragc.programs.calls.chosen_lm import is_own, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
-from ragc.programs.calls.outputs import forgiving, reply_schema
+from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.parsing import Parsed, parse
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Target
@@ -266,7 +266,7 @@ class TypedPrompt(dspy.Predict):
             if not reply.text.strip():
                 return None
         fields = ", ".join(f'"{name}"' for name in self.signature.output_fields)
-        again = Message("user", _REPAIR.format(problem=problem, fields=fields))
+        again = Message("user", _REPAIR.format(problem=escape_markers(problem), fields=fields))
         messages = (*request.messages, Message("assistant", reply.text[:REPEATED]), again)
         schema = reply_schema(self.signature) if "schema" in self.target.capabilities else None
         return replace(request, messages=messages, schema=schema)
@@ -291,7 +291,7 @@ class TypedPrompt(dspy.Predict):
         """
         if failure := why_unanswered(reply):
             raise ParseFailure(failure)
-        signature = forgiving(self.signature) if again else self.signature
+        signature = self.signature
         layout = "json" if again else self.layout
         if layout not in JSON_LAYOUTS and dspy.settings.callbacks:  # who watches DSPy's adapters sees them
             with contextlib.suppress(Exception):

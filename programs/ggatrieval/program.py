@@ -113,11 +113,6 @@ def conversion(tallies: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return {f"{name}_rate": final[name] / every[name] for name in names if every[name]}
 
 
-def labels_of(candidates: Sequence[AlignedDocument]) -> str:
-    """Returns the labels in words, with the number of `candidates` of each."""
-    return ", ".join(f"{_count(candidates, label)} {label}" for label in LABELS)
-
-
 def names_of(candidates: Sequence[AlignedDocument]) -> str:
     """Returns each document in words, by id and label."""
     return ", ".join(f"{candidate.passage.id} {candidate.label}" for candidate in candidates) or "none"
@@ -227,7 +222,8 @@ class GGatrieval(SelectingProgram):
             rounds += 1
             new = await together(*(self._inspect(question, full_question, parts, c) for c in new))
             seen |= {candidate.passage.id: candidate for candidate in new}
-            record(Note(f"labels, round {rounds}", labels_of(new)))
+            labels = ", ".join(f"{_count(new, label)} {label}" for label in LABELS)
+            record(Note(f"labels, round {rounds}", labels))
             relevant = [candidate for candidate in new if candidate.text]
             if relevant:
                 browse = [*chosen, *self._rank(relevant)]

@@ -6,12 +6,11 @@ may answer before any search. What is compared follows the code too: nothing at 
 the question, with all passages known so far.
 Calls: at most max_step + 1 steps and two more for each supplement, a comparison for each search but the
 first, a grade for each answer if `reflect_mode` is separate, and one answer when no step gave one.
-Differs: a step is typed, a search or an answer; where a reply holds both, as it may without a schema, the
-search is made (in the code an answer wins), and the input of a finish counts as its answer; steps are told
-to answer from results, not from memory, and so to search first, though an answer before any search is still
-taken; they are told how many steps may follow, beside max_step, and in the trajectory that the question
-itself was searched after a bad grade; where there is one tool it is called `search`, and the paper's name
-`Search_Engine` means it; passages are numbered through, also in a comparison; a step that cannot be read
+Differs: a step is typed, a search or an answer; steps are told to answer from results, not from memory, and
+so to search first, though an answer before any search is still taken; they are told how many steps may
+follow, beside max_step, and in the trajectory that the question itself was searched after a bad grade; where
+there is one tool it is called `search`; passages are numbered through, also in a comparison; a step that
+cannot be read
 ends the search and the answer is forced; a step that added nothing is sampled again, and ends the search at
 temperature 0, or when it asks again for what was searched everywhere (`no_repeats`); the grade comes behind
 its explanation; replies are limited to 412 tokens beside the answer (steps) and 256 (comparison, grade),
@@ -46,7 +45,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, above, record, together
 from ragc.records import Passage
 from ragc.signatures.grade import comparison
-from ragc.signatures.step import FINISH, ForcedAnswer, Move, Reflect, agent_step, read_move
+from ragc.signatures.step import FINISH, Finish, ForcedAnswer, Reflect, agent_step
 
 _STEP_TOKENS = 412  # of a step's reply beside those of the answer: thought, query and grade
 
@@ -94,12 +93,6 @@ class RunState:
 def collect_passages(turns: Trajectory) -> tuple[Passage, ...]:
     """Returns the passages of all turns, in order, each once."""
     return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
-
-
-def render_passages(passages: Sequence[Passage], numbers: Mapping[Passage, int]) -> str:
-    """Returns `passages` as text, each with its number; `none` for no passage."""
-    lines = (f"[{numbers[passage]}] {escape_numbers(format_passage(passage))}" for passage in passages)
-    return "\n".join(lines) or "none"
 
 
 def render_trajectory(turns: Trajectory) -> list[str]:
@@ -197,19 +190,19 @@ class PrefRag(RagProgram):
             reply = await self._next(run)
             if reply is None:
                 break
-            move = read_move(reply, tuple(self.tools))
-            if move.action in self.tools and move.action_input:
-                await self._search(run, move)
-            elif move.answer:
-                review = await self._review(run, move)
+            step = reply.step
+            if isinstance(step, Finish) and step.answer:
+                review = await self._review(run, step)
                 if review is None:
-                    return self._prediction(run, move.answer)
-                await self._supplement(run, move, review)
-            elif move.action in ("", FINISH):
+                    return self._prediction(run, step.answer)
+                await self._supplement(run, reply, review)
+            elif step.action == FINISH:
                 record(Note("step", "finished without an answer"))
                 break
+            elif step.action in self.tools and step.action_input:
+                await self._search(run, reply)
             else:
-                self._drop(run, move)
+                self._drop(run, step)
         record(Note("answer", "forced: no step gave one"))
         forced = await self.answer.acall(**self._inputs(self.answer, run))
         return self._prediction(run, forced.answer)
@@ -229,47 +222,48 @@ class PrefRag(RagProgram):
         run.shown = self.shrink_to_fit(call, run.turns, inputs, shrink_trajectory)
         return inputs(run.shown)
 
-    async def _search(self, run: RunState, move: Move) -> None:
+    async def _search(self, run: RunState, reply: Any) -> None:
         """Searches as the step asks; ends the steps if all sources were searched for that already."""
-        passages = await self._search_preferred_first(run, self.tools[move.action][0], move.action_input)
+        step = reply.step
+        passages = await self._search_preferred_first(run, self.tools[step.action][0], step.action_input)
         if passages is None:
-            self._drop(run, move)
+            self._drop(run, step)
             run.left = 0
         else:
-            run.add((*self._thought(move), (_label(move.action), move.action_input)), passages)
+            run.add((*self._thought(reply), (_label(step.action), step.action_input)), passages)
 
-    def _thought(self, move: Move) -> tuple[tuple[str, str], ...]:
-        """Returns the thought of `move` as the trajectory shows it."""
-        return (("Thought", move.thought),) if self.knobs.thoughts else ()
+    def _thought(self, reply: Any) -> tuple[tuple[str, str], ...]:
+        """Returns the thought of `reply` as the trajectory shows it."""
+        return (("Thought", reply.thought),) if self.knobs.thoughts else ()
 
-    def _drop(self, run: RunState, move: Move) -> None:
+    def _drop(self, run: RunState, step: Any) -> None:
         """Skips an unknown tool, an empty query or a repeated search; the step is spent."""
         counters.count(dropped=1)
-        record(Note("step", f"dropped: {move.action}: {move.action_input}"))
+        record(Note("step", f"dropped: {step.action}: {step.action_input}"))
         run.again += 1
         if not self.knobs.temperature:
             run.left = 0
 
-    async def _review(self, run: RunState, move: Move) -> Any:
-        """Returns the grade of the answer of `move` if it is bad and more steps are allowed, else None."""
+    async def _review(self, run: RunState, step: Finish) -> Any:
+        """Returns the grade of the answer of `step` if it is bad and more steps are allowed, else None."""
         knobs = self.knobs
         spent = run.counts["supplements"] == knobs.max_supplements or (knobs.strict_budget and not run.left)
         if not knobs.reflect or spent:
             return None
-        review: Any = move
+        review: Any = step
         if knobs.reflect_mode == "separate":
-            review = await self.grade.try_call(**self._inputs(self.grade, run, answer=move.answer))
+            review = await self.grade.try_call(**self._inputs(self.grade, run, answer=step.answer))
         bad = review is not None and any(word in review.grade.upper() for word in ("PARTIALLY", "INCORRECT"))
         return review if bad else None
 
-    async def _supplement(self, run: RunState, move: Move, review: Any) -> None:
+    async def _supplement(self, run: RunState, reply: Any, review: Any) -> None:
         """Searches all sources with the question itself; adds two steps unless the budget is strict."""
         run.counts["supplements"] += 1
-        record(Note("supplement", f"{move.answer!r} is {review.grade}"))
+        record(Note("supplement", f"{reply.step.answer!r} is {review.grade}"))
         results = await together(*(self._search_source(run, name, run.question) for name in self.used))
         wrote = (
-            *self._thought(move),
-            ("Answer", move.answer),
+            *self._thought(reply),
+            ("Answer", reply.step.answer),
             ("Explanation", review.explanation),
             ("Grade", review.grade),
             ("Improvement", review.improvement),
@@ -335,7 +329,10 @@ class PrefRag(RagProgram):
 
         def inputs(known: Sequence[Passage], new: Sequence[Passage]) -> dict[str, Any]:
             numbers = {passage: number for number, passage in enumerate(dict.fromkeys((*known, *new)), 1)}
-            texts = (render_passages(passages, numbers) for passages in (known, new))
+            texts = (
+                "\n".join(f"[{numbers[p]}] {escape_numbers(format_passage(p))}" for p in passages) or "none"
+                for passages in (known, new)
+            )
             return dict(zip(("question", "known", "new"), (question, *texts), strict=True))
 
         shown = self.shrink_to_fit(self.compare, known, lambda less: inputs(less, new), lambda less: less[1:])

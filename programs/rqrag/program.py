@@ -20,11 +20,10 @@ code reads it off the control tokens and then leaves out the grown paths. Perple
 (the code) needs log probabilities that no target gives, and is left out. Where an answer's tokens are not
 found in a reply that was mended, the mean over the whole reply is its confidence; such answers are counted
 as `unspelled`. Without log probabilities `vote`, `judge` and `confidence` stand in for the model's own
-confidence, added over equal answers unless `pooled` is off; a confidence that cannot be read in two replies
-is 0. A passage stands once in a trajectory, where the authors' code repeats it. Answers are compared after
-normalisation, not letter by letter. Perplexity is over what the model wrote (the paper), not over prompt
-and evidence too (its code). The probability of the token that was drawn stands for the largest one, which
-is the same when answers are greedy.
+confidence, added over equal answers unless `pooled` is off. A passage stands once in a trajectory, where
+the authors' code repeats it. Answers are compared after normalisation, not letter by letter. Perplexity is
+over what the model wrote (the paper), not over prompt and evidence too (its code). The probability of the
+token that was drawn stands for the largest one, which is the same when answers are greedy.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
-    UNREAD,
     AnswerPath,
     DecomposeQuery,
     DisambiguateQuery,
@@ -123,12 +121,6 @@ def step_texts(path: Path) -> list[str]:
     return texts
 
 
-def earlier_passages(path: Path, query: str) -> tuple[Passage, ...] | None:
-    """Returns the passages of the latest step of `path` with the same query, ignoring case, or None."""
-    same = (step.passages for step in reversed(path) if step.query.casefold() == query.casefold())
-    return next(same, None)
-
-
 _LARGEST = 700.0  # exp of more is no float
 
 
@@ -186,11 +178,6 @@ def best(answers: Sequence[str], scores: Sequence[float], depths: Sequence[int],
 QUERIES = {"rewrite": RewriteQuery, "decompose": DecomposeQuery, "disambiguate": DisambiguateQuery}
 CONFIDENCE, REASONED = 20, 100
 """Tokens of a reply that the answer's confidence takes, and of a choice or score with its reason."""
-
-
-def _draw(number: int) -> dict[str, Any]:
-    """Returns the settings of draw `number` of a vote; draw 0 differs from the greedy answer."""
-    return {"temperature": 1.0, "rollout_id": number + 1}
 
 
 def _logprobs(reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
@@ -337,10 +324,10 @@ class RqRag(RagProgram):
         Without it a query that `path` searched for already is not searched again.
         """
         exclude, ndocs = self.knobs.exclude_seen, self.knobs.ndocs
-        known = None if exclude else earlier_passages(path, query)
-        if known is not None:
+        earlier = [step.passages for step in path if step.query.casefold() == query.casefold()]
+        if earlier and not exclude:
             record(Note("local", f"not searched again: {query}"))
-            return known
+            return earlier[-1]
         seen = {p.id for step in path for p in step.passages} if exclude else set()
         hits = await self.search("local", query, ndocs + len(seen), source=self.local)
         new = [hit.passage for hit in hits if hit.passage.id not in seen]
@@ -353,8 +340,12 @@ class RqRag(RagProgram):
         reply, *drawn = await together(
             self.answer.try_call(question=question, trajectory=step_texts(shown_path)),
             *(
-                self.answer.try_call(question=question, trajectory=step_texts(shown_path), config=_draw(n))
-                for n in range(draws)
+                self.answer.try_call(
+                    question=question,
+                    trajectory=step_texts(shown_path),
+                    config={"temperature": 1.0, "rollout_id": number},
+                )
+                for number in range(1, draws + 1)  # 0 is the greedy answer
             ),
         )
         if reply is None:
@@ -389,10 +380,10 @@ class RqRag(RagProgram):
             case "vote":
                 return agreement(reply.answer, drawn)
             case "confidence":
-                return self._share(reply.confidence)
+                return float(reply.confidence / 100)
             case "judge":
                 judged = await self._ask(self.judge, path, question=question, answer=reply.answer)
-                return 0.0 if judged is None else self._share(judged.score)
+                return 0.0 if judged is None else float(judged.score / 100)
         return 0.0
 
     async def _ask(self, call: RagPredict, path: Path, **inputs: Any) -> Any:
@@ -404,13 +395,6 @@ class RqRag(RagProgram):
         return self.shrink_to_fit(
             call, path, lambda subset: {**inputs, "trajectory": step_texts(subset)}, shrink_path
         )
-
-    def _share(self, percent: int) -> float:
-        """Returns `percent` as a share; 0 when it was unreadable."""
-        if percent != UNREAD:
-            return percent / 100
-        self._drop(self.select, "it could not be read")
-        return 0.0
 
     def _drop(self, about: str, why: str) -> None:
         counters.count(dropped=1)

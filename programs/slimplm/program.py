@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
@@ -165,13 +165,6 @@ def _round_robin(pages: Sequence[Page], *, shortest: bool) -> Page:
     """Returns every page's first, then every page's second, until all, or the `shortest`, are dealt."""
     rows = zip(*pages, strict=False) if shortest else zip_longest(*pages)
     return tuple(paragraph for row in rows for paragraph in row if paragraph is not None)
-
-
-def cap_tokens(references: Page, tokens: Callable[[Page], int], cap: int) -> Page:
-    """Drops the last two of `references` repeatedly until their prompt has at most `cap` `tokens`."""
-    while references and tokens(references) > cap:
-        references = references[:-2]
-    return references
 
 
 def probability(reply: Any) -> float:
@@ -427,10 +420,11 @@ class SlimPLM(LearnsLabels):
             own = f"{prompt[0].content}\n{prompt[-1].content}"  # demonstrations stand between
             return self.runtime.target(self.answer.role).count_tokens(own)
 
-        capped_passages = cap_tokens(chosen, tokens, knobs.prompt_token_cap)
-        if len(capped_passages) < len(chosen):
-            counters.count(trimmed=len(chosen) - len(capped_passages))
-        return self.passages_that_fit(self.answer, capped_passages, question=question)
+        capped = chosen
+        while capped and tokens(capped) > knobs.prompt_token_cap:
+            capped = capped[:-2]
+        counters.count(trimmed=len(chosen) - len(capped))
+        return self.passages_that_fit(self.answer, capped, question=question)
 
 
 def _judge_by(runtime: Runtime, knobs: SlimPLMKnobs) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
+from ragc.core.text import escape_value
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
@@ -95,8 +96,8 @@ def value_of(one: Input) -> st.SearchStrategy[Any]:
 
 
 def inputs_for(prompt: CompiledPrompt) -> st.SearchStrategy[dict[str, Any]]:
-    """Inputs of `prompt`."""
-    return st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs})
+    """Inputs of `prompt` as a program shows them: without markers, which an export does not defuse."""
+    return st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs}).map(escape_value)
 
 
 def demos_for(signature: Any) -> st.SearchStrategy[list[dict[str, Any]]]:

@@ -11,7 +11,7 @@ from ragc.metrics.base import Outcome
 from ragc.metrics.citations import cited_sentences
 from ragc.programs import METHODS, Method, method
 from ragc.programs.runtime import Runtime
-from ragc.records import Passage, Question
+from ragc.records import Passage
 from ragc.signatures.answer import FORMATS, UNCITED
 from ragc.store.calls import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
@@ -82,12 +82,3 @@ def test_a_format_with_marks_asks_for_none_where_there_are_no_passages(wanted: s
     for predictor in program.predictors():
         assert FORMATS[wanted].what not in str(predictor.signature)
     assert any(FORMATS[alone].what in str(predictor.signature) for predictor in program.predictors())
-
-
-def test_programs_are_told_of_a_question_what_is_no_answer() -> None:
-    pairs = [{"question": "Who?", "short_answers": ["x"]}, {"short_answers": ["y"]}]
-    extra = {"qa_pairs": pairs, "domain": "movie", "exact_answer": "secret"}
-    question = Question("q1", "Who and when?", ("secret",), gold_ids=("g",), query_time="now", extra=extra)
-    context = {"id": "q1", "query_time": "now", "domain": "movie", "sub_questions": ["Who?"]}
-    assert question.context() == context
-    assert Question("", "Who?", ("x",)).context() == {}

@@ -42,13 +42,6 @@ def test_any_program_rewrites_the_last_turn_where_the_knob_says_so(entry: Method
 REWRITE: dict[str, Any] = {"history": "rewrite"}
 
 
-def test_the_knob_is_written_only_where_it_is_not_its_default() -> None:
-    plain, rewriting = (METHODS[0].knobs.of(knobs) for knobs in ({}, REWRITE))
-    assert "history" not in plain.to_json()
-    assert rewriting.to_json()["history"] == "rewrite"
-    assert METHODS[0].knobs.of(rewriting.to_json()) == rewriting
-
-
 def conversations(folder: Path) -> None:
     """Gives every question of the colours a turn before it, and leaves its own words open."""
     path = folder / "questions.jsonl"

@@ -12,9 +12,8 @@ import pytest
 import ragc
 import ragc.recipe
 from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.programs import METHODS, NAMES, Method, method
+from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram, format_passage
-from ragc.programs.knobs import ReadingKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
 from ragc.records import Passage
@@ -91,27 +90,6 @@ def count_words(passages: Any) -> int:
     return sum(len(format_passage(passage).split()) for passage in passages)
 
 
-def test_every_program_but_those_without_retrieval_reads_passages() -> None:
-    assert {entry.id for entry in METHODS} - {entry.id for entry in READERS} == WITHOUT
-
-
-@readers
-def test_the_knobs_of_reading_are_declared_once(entry: Method) -> None:
-    """Default, condition and origin may differ between methods, and a range may be wider."""
-    for shared in ReadingKnobs.list_knobs():
-        own = entry.knobs.knob(shared.name)
-        assert (own.kind, own.about, own.options, own.step, own.searched) == (
-            shared.kind,
-            shared.about,
-            shared.options,
-            shared.step,
-            shared.searched,
-        )
-        assert own.bounds[0] <= shared.bounds[0]
-        assert own.bounds[1] >= shared.bounds[1]
-    assert entry.knobs.knob("context_tokens").default == 0
-
-
 @readers
 @pytest.mark.parametrize("budget", [250, 1000])
 def test_of_one_long_document_no_more_than_the_budget_is_shown(entry: Method, budget: int) -> None:
@@ -129,15 +107,6 @@ def test_of_one_long_document_no_more_than_the_budget_is_shown(entry: Method, bu
 
 
 @readers
-def test_of_one_long_document_only_chunks_are_shown_by_default(entry: Method) -> None:
-    prediction = build_program(entry)[0](question=QUESTION)
-    longest = int(entry.knobs.knob("chunk_size").default)
-    assert prediction.passages
-    assert all(len(passage.text.split()) <= longest for passage in prediction.passages)
-    assert all(passage.parent == "porthaven" for passage in prediction.passages)
-
-
-@readers
 @pytest.mark.parametrize("budget", [0, 1000])
 def test_a_small_context_still_shows_a_passage(entry: Method, budget: int) -> None:
     program, target = build_program(entry, context=3000, context_tokens=budget)
@@ -151,15 +120,6 @@ def test_a_source_that_cuts_nothing_does_not_break_the_budget(entry: Method) -> 
     whole = [one_document(), Passage("other", "Other", one_document().text.replace("Porthaven", "Elsewhere"))]
     prediction = build_program(entry, ListSource(whole), context_tokens=400)[0](question=QUESTION)
     assert 0 < count_words(prediction.passages) <= 400
-
-
-@readers
-def test_chunking_reaches_the_source(entry: Method) -> None:
-    source = ListSource([one_document()])
-    build_program(entry, source, chunk_size=150, overlap=0.3)
-    assert source.cut == (150, 0.3)
-    build_program(entry, source, chunk_size=600, overlap=0.3, context_tokens=500)
-    assert source.cut == (500, 0.3)
 
 
 def reading_requests(entry: Method, **knobs: Any) -> list[str]:
@@ -278,10 +238,6 @@ def test_self_rag_answers_to_both_of_its_names(tmp_path: Path) -> None:
     assert ragc.list_names("knobs", "self_rag") == ragc.list_names("knobs", "selfrag")
     (listed,) = [row for row in ragc.list_names("programs") if row["id"] == "selfrag"]
     assert listed["also"] == ["self_rag"]
-
-
-def test_no_two_programs_share_a_name() -> None:
-    assert len(set(NAMES)) == len(NAMES) > len(METHODS)
 
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)

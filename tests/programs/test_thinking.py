@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import dspy
 import pytest
 
 from ragc.core import event_loop
-from ragc.exports.derive import derive_export
 from ragc.programs import METHODS, Method
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.outputs import reply_schema
@@ -166,21 +164,3 @@ def test_thoughts_that_take_all_tokens_cost_one_more_call_each(
     assert prediction.counters["repairs"] == len([event for event in calls if event.raised_limit]) > 0
     assert prediction.counters["lm_calls"] == expected.counters["lm_calls"] + prediction.counters["repairs"]
     assert SECRET not in json.dumps([prediction.answer, server.bodies])
-
-
-@pytest.mark.parametrize("entry", cases(METHODS, 3), ids=lambda entry: entry.id)
-def test_no_thought_becomes_a_demonstration_or_is_exported(replies: Replies, entry: Method) -> None:
-    with serving(Thinker(replies, "tagged", 40)) as server:
-        target: Target = target_of("vllm", server.url, _no_wait, **options_of(enforced=True))
-        names = {"local", "web", *(name for method in METHODS for name in method.sources)}
-        roles: dict[str, Any] = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
-        runtime = Runtime(roles, dict.fromkeys(names, ListSource(FOUND)), store=CallStore(None))
-        examples = [dspy.Example(question=QUESTION, answer="text").with_inputs("question")]
-        boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0)
-        compiled = boot.compile(entry.build(runtime), trainset=examples)
-        event_loop.run(target.aclose())
-    demos = [dict(demo) for predictor in compiled.predictors() for demo in predictor.demos]
-    assert demos
-    if entry.id != "ragx":  # its demonstrations are chosen for each question, and cannot be exported
-        assert SECRET not in repr(derive_export(compiled))
-    assert SECRET not in json.dumps(demos, default=str)

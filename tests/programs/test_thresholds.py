@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ragc.programs import METHODS, Method, trace
+from ragc.programs import METHODS, Method
 from ragc.programs import trace as gates
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
@@ -116,20 +114,6 @@ def test_a_threshold_on_either_side_of_the_recorded_score_takes_another_way(
 def test_only_thresholds_are_gates(entry: Method) -> None:
     declared = {knob.name for knob in entry.knobs.list_knobs() if knob.threshold}
     assert {gate.knob for gate in run(entry, {})[0]} <= declared
-
-
-@given(st.floats(-1, 1), st.floats(-1, 1))
-def test_a_score_is_recorded_as_it_was_compared(score: float, threshold: float) -> None:
-    with trace.recording() as seen:
-        reached = gates.at_least("tau", score, threshold)
-        above = gates.above("tau", score, threshold)
-    one, two = seen.events
-    assert isinstance(one, ThresholdCheck)
-    assert isinstance(two, ThresholdCheck)
-    assert (one.passed, two.passed) == (reached, above)
-    assert one.score == two.score == round(score, gates.DIGITS)
-    if abs(one.score - threshold) > 1e-8:
-        assert reached == above == (one.score > threshold)
 
 
 def test_a_score_that_is_the_threshold_reaches_it_and_steps_that_were_added_up_are_no_more() -> None:

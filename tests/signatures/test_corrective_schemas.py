@@ -40,29 +40,9 @@ def test_reply_schemas_are_strict_and_enforced_whole_by_the_embedded_engine(sign
         assert json.dumps({key: value})[1:-1] in enforced
 
 
-def schema(signature: Any) -> dict[str, Any]:
-    """The strict schema of a reply."""
-    return reply_schema(signature)
-
-
 def found_in(node: Any, keys: Sequence[str]) -> list[tuple[str, Any]]:
     """Every entry of a nested JSON value under one of `keys`."""
     if isinstance(node, dict):
         here = [(key, value) for key, value in node.items() if key in keys]
         return here + [entry for value in node.values() for entry in found_in(value, keys)]
     return [entry for item in node for entry in found_in(item, keys)] if isinstance(node, list) else []
-
-
-def test_bounded_outputs_keep_their_bounds() -> None:
-    assert dict(found_in(schema(RelevanceGrade), ("minimum", "maximum"))) == {
-        "minimum": -100,
-        "maximum": 100,
-    }
-    assert dict(found_in(schema(Utility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
-    assert dict(found_in(schema(UncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
-        "maxItems": 4, "maxLength": 80, "maximum": 100
-    }  # fmt: skip
-    assert dict(found_in(schema(ReadingNotes), ("maxItems", "minimum"))) == {
-        "maxItems": 30,
-        "minimum": 1,
-    }

@@ -12,14 +12,9 @@ from ragc.programs.knobs import WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.signatures.answer import (
     ShortAnswer,
-    abstaining,
-    apply_format,
     limit_options,
     with_knowledge,
-    with_question,
-    with_reasoning,
 )
-from ragc.signatures.claims import reader
 from ragc.signatures.query import AnswerPath
 from ragc.signatures.wording import brief, change_texts, describe, description, output_field, worded
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
@@ -89,24 +84,6 @@ def test_a_brief_text_of_a_field_that_is_not_there_is_refused() -> None:
         brief("x", shade="y")(Hue)
 
 
-def test_what_is_made_of_the_reader_is_made_of_both_of_its_texts() -> None:
-    for variant in (
-        apply_format(ShortAnswer, "list"),
-        with_reasoning(apply_format(ShortAnswer, "yesno")),
-        with_question(ShortAnswer, "both"),
-        abstaining(ShortAnswer),
-        *reader("long", own_knowledge=True),
-        *reader("cited", own_knowledge=False),
-    ):
-        (full, explained), (short, little) = texts(variant, "full"), texts(variant, "brief")
-        assert len(full) > len(short) > 0
-        assert all(explained.values())
-        assert all(little[name] for name in variant.output_fields)
-    assert "unknown" in texts(abstaining(ShortAnswer), "full")[0]
-    assert "make most likely" not in texts(abstaining(ShortAnswer), "full")[0]
-    assert texts(reader("long", own_knowledge=True)[1], "brief")[0].endswith("not sure of.")
-
-
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_each_value_of_own_knowledge_has_a_text_of_its_own(wording: str) -> None:
     strict: Any = with_knowledge(ShortAnswer, own=False)
@@ -120,22 +97,9 @@ def test_each_value_of_own_knowledge_has_a_text_of_its_own(wording: str) -> None
         assert with_knowledge(other, own=own) is other
 
 
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_the_second_texts_are_worded_as_the_first_are(wording: str) -> None:
-    before = with_knowledge(with_reasoning(apply_format(AnswerPath, "list")), own=False)
-    after = with_reasoning(apply_format(with_knowledge(AnswerPath, own=False), "list"))
-    assert texts(before, wording) == texts(after, wording)
-    assert "in as few words" not in texts(before, wording)[0]
-
-
 def test_a_signature_without_a_text_for_own_knowledge_is_named() -> None:
     with pytest.raises(TypeError, match="Hue does not say how it is worded for own knowledge"):
         with_knowledge(Hue, own=True)
-
-
-def test_rules_of_a_format_are_said_once() -> None:
-    twice = apply_format(apply_format(ShortAnswer, "long"), "long")
-    assert texts(twice, "full") == texts(apply_format(ShortAnswer, "long"), "full")
 
 
 @pytest.mark.parametrize("wording", WORDINGS)
@@ -147,16 +111,3 @@ def test_dspy_saves_and_loads_the_text_in_force(wording: str) -> None:
     other.load_state(program.dump_state())
     inputs = {"question": "Q?", "passages": ["a"]}
     assert other.answer.messages(**inputs) == program.answer.messages(**inputs)
-
-
-@pytest.mark.parametrize("wording", WORDINGS)
-def test_demonstrations_are_the_same_in_both_wordings(wording: str) -> None:
-    ground = Runtime({"main": ScriptedTarget([])}, {"local": ListSource([])})
-    program = method("vanilla").build(ground, {"wording": wording})
-    program.answer.demos = [{"question": "Which?", "passages": ["It is red."], "answer": "red"}]
-    shown = program.answer.messages(question="Q?", passages=["a"])[1:]
-    assert [(m.role, m.content) for m in shown] == [
-        ("user", "Question: Which?\nPassages:\n[1] It is red."),
-        ("assistant", '{"answer": "red"}'),
-        ("user", "Question: Q?\nPassages:\n[1] a"),
-    ]

@@ -46,11 +46,7 @@ def test_no_more_notes_are_asked_for_or_read_than_passages() -> None:
     assert request.schema is not None
     assert request.schema["$defs"]["Notes"]["properties"]["notes"]["maxItems"] == 3
     assert "at most 3" in request.messages[0].content
-    assert (
-        prediction.counters["notes_answers"],
-        prediction.counters["mended"],
-        prediction.counters["repairs"],
-    ) == (3, 1, 0)
+    assert (prediction.counters["notes_answers"], prediction.counters["repairs"]) == (3, 0)
 
 
 @pytest.mark.parametrize("notes_first", [True, False])

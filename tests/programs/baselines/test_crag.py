@@ -9,7 +9,7 @@ import pytest
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.crag import recompose, strips
+from ragc.programs.baselines.crag import strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage
@@ -108,15 +108,6 @@ def test_a_few_words_at_the_end_of_a_passage_belong_to_the_strip_before() -> Non
         return [len(strip.text.split()) for strip in strips(Passage("a", "", text), "fifty_words")]
 
     assert (sizes(9), sizes(50), sizes(59), sizes(60), sizes(109)) == ([9], [50], [59], [50, 10], [50, 59])
-
-
-def test_strips_cover_the_text_and_come_together_in_reading_order() -> None:
-    whole = Passage("x#2", "X", "One. Two? Three! Four. Five.", start=7)
-    cut = strips(whole, "three_sentences")
-    assert [s.text for s in cut] == ["One. Two? Three!", "Four. Five."]
-    assert recompose([cut[1], cut[0]], cut) == (whole,)
-    assert strips(whole, "whole") == (whole,)
-    assert strips(Passage("e", "", ""), "fifty_words") == ()
 
 
 def test_binary_searches_the_web_only_when_a_passage_is_irrelevant() -> None:

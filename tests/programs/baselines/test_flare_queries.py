@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
@@ -99,10 +97,3 @@ def test_words_are_left_out_whole() -> None:
     assert drop_unsure(words, 0.4) == "Donizetti"
     assert doubtful_spans(words, 0.4) == ("Gaetano", "wrote.")
     assert whole_words([("東", 0.1), ("京", 0.9)]) == (("東", 0.1), ("京", 0.9))
-
-
-@given(st.lists(st.tuples(st.text(max_size=4), st.floats(0, 1))))
-def test_words_are_the_tokens_joined(tokens: list[tuple[str, float]]) -> None:
-    words = whole_words(tokens)
-    assert "".join(text for text, _ in words) == "".join(text for text, _ in tokens)
-    assert min((p for _, p in words), default=1.0) == min((p for _, p in tokens), default=1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,15 +193,6 @@ def test_fit_answers_with_the_demonstrations_that_are_shown_and_labels_anew() ->
     assert sorted(len(request.messages) for request in target.requests) == [2, 4]
     asyncio.run(program.fit(questions(2), Scorer.of(metrics.get("em"))))
     assert program.labels == ()
-
-
-def test_fit_asks_a_question_that_comes_twice_once() -> None:
-    target = ScriptedTarget(by_number)
-    program = build_program("skr", target)
-    asyncio.run(
-        program.fit([*questions(0), replace(questions(0)[0], id="twin")], Scorer.of(metrics.get("em")))
-    )
-    assert (program.labels, len(target.requests)) == ((("Q0?", "better"),), 2)
 
 
 def test_fit_heeds_which_way_a_metric_is_better_and_where_it_does_not_apply() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dspy
 import pytest
 
 from ragc.programs.base import RagProgram
@@ -232,16 +231,6 @@ def test_self_ask_reads_for_each_follow_up_and_stops_when_the_model_answers() ->
     assert "text l0" not in read_prompt(target)
     assert [p.id for p in prediction.passages] == ["l0", "l1"]
     assert (prediction.counters["follow_ups"], prediction.counters["forced"]) == (1, 0)
-
-
-def test_self_ask_shows_examples_their_steps_as_they_were() -> None:
-    program = build_program(
-        "self_ask", ScriptedTarget([ask("Who?"), read("Ann."), ask("When?"), read("1900."), make_answer("x")])
-    )
-    with dspy.context(trace=[]):
-        program(question="Whose house?")
-        steps = [len(inputs["trajectory"]) for _, inputs, _ in dspy.settings.trace if "trajectory" in inputs]
-    assert steps == [0, 1, 2]
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc.programs import method
-from ragc.programs.baselines.rankgpt import permutation, shrink_texts, windows
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Hit, Passage
@@ -80,34 +76,6 @@ def replying(**values: Any) -> Replies:
 
 
 # RankGPT
-
-
-def test_texts_get_half_as_many_words_then_fewer_of_them() -> None:
-    assert [len(text.split()) for text in shrink_texts(["w " * 200, "w " * 70])] == [100, 70]
-    assert [len(text.split()) for text in shrink_texts(["w " * 30, "w " * 25])] == [20, 20]
-    assert shrink_texts(["a b", "c"]) == ["a b"]
-
-
-@given(st.integers(0, 60), st.integers(2, 25), st.data())
-def test_windows_cover_everything_and_overlap(total: int, size: int, data: st.DataObject) -> None:
-    step = data.draw(st.integers(1, size - 1))
-    spans = list(windows(total, size, step))
-    if total < 2:
-        assert spans == []
-        return
-    assert (spans[0][1], spans[-1][0]) == (total, 0)
-    assert all(0 < end - start <= size for start, end in spans)
-    assert all(end - later_end == step for (_, end), (_, later_end) in pairwise(spans))
-    assert len(spans) == 1 + max(0, -(-(total - size) // step))
-
-
-@given(st.lists(st.integers(-3, 9)), st.integers(0, 6))
-def test_a_permutation_loses_and_repeats_nothing(numbers: list[int], n: int) -> None:
-    order = permutation(numbers, n)
-    assert sorted(order) == list(range(1, n + 1))
-    named = [number for number in dict.fromkeys(numbers) if 1 <= number <= n]
-    assert order[: len(named)] == named
-    assert order[len(named) :] == sorted(order[len(named) :])
 
 
 def test_rankgpt_carries_the_best_passage_from_the_bottom_to_the_top() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25.source import Bm25Source
@@ -17,7 +15,6 @@ from ragc.corpora.storage.corpus import DiskCorpus
 from ragc.recipe.load import parse
 from ragc.records import Passage
 from ragc.task.base import prepare
-from tests.examples import examples
 
 ROWS = "".join(f"| part number{n} | {n} euro |\n" for n in range(30))
 MANUAL = Passage(
@@ -41,16 +38,6 @@ def test_titles_name_sections_columns_or_both() -> None:
 def test_only_a_chunk_without_the_header_names_the_columns() -> None:
     for part in chunk.chunk_passage(MANUAL, 60, by="columns"):
         assert ("(columns:" in part.title) is ("number" in part.text and "| part | price |" not in part.text)
-
-
-@settings(max_examples=examples(40))
-@given(st.integers(5, 200), st.sampled_from([0.0, 0.3]))
-def test_titles_change_no_cut(size: int, overlap: float) -> None:
-    cuts = [
-        [(part.id, part.text, part.start) for part in chunk.chunk_passage(MANUAL, size, overlap, by)]
-        for by in ("markdown", "sections", "columns", "both")
-    ]
-    assert all(cut == cuts[0] for cut in cuts)
 
 
 RECIPE = """

@@ -52,23 +52,6 @@ def test_vanilla_puts_noise_at_the_end_or_among_what_is_found() -> None:
     assert [p for p in first if p in end[:3]] == end[:3]
 
 
-def test_vanilla_drops_citations_of_passages_that_were_not_shown() -> None:
-    target = ScriptedTarget([{"answer": "It is Paris [1][7]."}])
-    prediction = build_program(target, top_k=2, answer_format="cited")(question="Capital?")
-    assert (prediction.answer, prediction.counters["dropped"]) == ("It is Paris [1].", 1)
-
-
-def test_a_reply_that_does_not_parse_is_asked_for_once_more_and_counted() -> None:
-    target = ScriptedTarget(["{Paris}", {"answer": "Paris"}], capabilities=())
-    prediction = build_program(target)(question="Capital?")
-    assert (prediction.answer, prediction.counters["repairs"], prediction.counters["lm_calls"]) == (
-        "Paris",
-        1,
-        2,
-    )
-    assert target.requests[1].messages[-2].content == "{Paris}"
-
-
 def test_a_reply_cut_by_the_token_limit_is_used_and_counted() -> None:
     target = ScriptedTarget([Reply('{"answer": "the long ans', finish="length")])
     prediction = build_program(target)(question="Capital?")

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.compiled.base import CompiledProgram, readable
 from ragc.programs import method
@@ -17,7 +15,6 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.store.calls import CallStore
 from ragc.testing import ListSource, ScriptedTarget
-from tests.examples import examples
 
 ASKED = ("Which film won?", "Which song won?", "Who wrote the old song?", "How far is the moon?")
 DEMOS = [{"question": text, "passages": ["p"], "answer": f"a{n}"} for n, text in enumerate(ASKED)]
@@ -93,17 +90,6 @@ def test_dspy_saves_and_loads_it() -> None:
     assert dict(other.named_predictors())["answer"].nearest == 2
     other.load_state(build_program(0).dump_state())
     assert dict(other.named_predictors())["answer"].nearest == 0
-
-
-@settings(max_examples=examples(30))
-@given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=12))
-def test_every_demonstration_has_one_place_and_a_repeated_question_comes_first(
-    texts: list[str], question: str
-) -> None:
-    order = nearest_first([{"question": text} for text in texts], {"question": question})
-    assert sorted(order) == list(range(len(texts)))
-    again = [{"question": "wholly other things"}, {"question": "lunar distance"}]
-    assert nearest_first(again, {"question": "lunar distance"})[0] == 1
 
 
 def test_a_call_without_a_question_is_compared_by_all_its_inputs() -> None:

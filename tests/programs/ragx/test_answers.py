@@ -71,5 +71,5 @@ def test_an_answer_that_cannot_be_read_or_was_cut_is_unsure() -> None:
     assert [about for about, _ in notes(prediction)] == ["answer", "answer"]
     assert len(prediction.passages) == 3  # they were shown, though nothing came of it
     cut = Reply('{"reasoning": "first of all', finish="length")
-    prediction = build_program(ScriptedTarget([cut]), cot=True)(question=QUESTION)
-    assert (prediction.answer, prediction.counters["truncated"]) == (UNSURE, 1)
+    prediction = build_program(ScriptedTarget([cut, cut]), cot=True)(question=QUESTION)
+    assert (prediction.answer, prediction.counters["truncated"]) == (UNSURE, 2)

@@ -156,10 +156,6 @@ def test_the_domain_of_the_data_set_is_a_label_and_not_used_unless_it_is_allowed
     assert RagXKnobs().gold_domain is False
 
 
-def test_no_demonstration_is_shown_by_default_and_those_shown_are_of_the_domain() -> None:
-    assert (RagXKnobs().icl_n, RagXKnobs().icl_domain) == (0, "same")
-
-
 @pytest.mark.parametrize("policy", ["llm_all", "predefined_all", "agent", "predefined_web"])
 def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> None:
     target = ScriptedTarget(script_replies(lambda r: "y" if "Passages" in r.messages[-1].content else UNSURE))

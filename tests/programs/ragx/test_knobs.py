@@ -14,15 +14,13 @@ from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.ragx import EMBEDDERS, MANUAL, STAGED, RagXKnobs
+from ragc.programs.ragx import EMBEDDERS, RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
 RAGX = method("ragx")
-WEB = {"noise_n", "chunk_size", "overlap", "broad", "dense_share", "rerank", "embedder"}
-ANY = {"top_k", "query_pos"}
 QUESTION = "Who sang Hello with Adele in London?"
 
 
@@ -32,24 +30,6 @@ def passages(n: int) -> list[Passage]:
 
 def build_program(target: ScriptedTarget, web: Any, **knobs: Any) -> RagProgram:
     return RAGX.build(Runtime({"main": target}, {"web": web}), knobs)
-
-
-def active(**values: Any) -> set[str]:
-    return {knob.name for knob in RagXKnobs.of(values).active()}
-
-
-@pytest.mark.parametrize("policy", [*MANUAL, *STAGED])
-def test_a_knob_that_changes_no_request_under_a_policy_does_not_matter(policy: str) -> None:
-    web = policy not in ("llm", "kg", "llm_kg", "predefined_kg")
-    names = active(source_policy=policy)
-    assert names & WEB == (WEB if web else set())
-    assert names & ANY == (set() if policy == "llm" else ANY)
-    under = active(source_policy=policy, rerank=True, broad=True, noise_n=1)
-    assert under & {"pool", "top_n", "rerank_by", "broad_k", "broad_chunk", "noise_pos"} == (
-        {"pool", "top_n", "rerank_by", "broad_k", "broad_chunk", "noise_pos"} if web else set()
-    )
-    asks_kg = policy in ("kg", "all", "llm_kg", "llm_all", "predefined_kg", "predefined_all", "agent")
-    assert ("top_k" in under) == asks_kg  # the pool stands in for it where only `web` is asked
 
 
 def test_a_search_of_all_knobs_reads_no_gold_label_and_needs_no_other_model_or_source() -> None:

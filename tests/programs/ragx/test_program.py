@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ragc.programs.ragx import MANUAL, STAGED, RagXKnobs
 from ragc.programs.trace import Search
 from ragc.signatures.answer import UNSURE
 from ragc.testing import ScriptedTarget
@@ -36,11 +35,6 @@ def test_a_manual_policy_asks_once_from_its_sources(policy: str, web: int, kg: i
     assert shown_ids == (["k0", "k1"] if kg else []) + (["w0", "w1", "w2"] if web else [])
     assert all(p.text in last(target) for p in prediction.passages)
     assert ("Passages" in last(target)) == (policy != "llm")
-
-
-def test_every_policy_is_covered_and_the_default_is_llm_web() -> None:
-    assert set(RagXKnobs.knob("source_policy").options) == {*MANUAL, *STAGED}
-    assert RagXKnobs().source_policy == "llm_web"
 
 
 @pytest.mark.parametrize("policy", ["predefined_web", "predefined_kg", "predefined_all"])

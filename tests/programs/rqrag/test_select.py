@@ -14,7 +14,6 @@ from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.metrics import get
 from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import BY_LOGPROBS
-from ragc.programs.rqrag import program as selection
 from ragc.records import Question
 from ragc.signatures.query import RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
@@ -89,14 +88,6 @@ def test_the_way_out_leads_out_and_names_no_more_than_is_needed(knobs: dict[str,
     assert build_program(plain, **{**knobs, **way_out})(question="Capital?").answer == "a"
 
 
-def sure_of(text: str, raw: str, logprob: float, rest: float) -> Reply:
-    """A reply of one token a character, in which those of the last `text` have `logprob`, others `rest`."""
-    start = raw.rindex(text)
-    inside = range(start, start + len(text))
-    tokens = [TokenLogprob(char, logprob if at in inside else rest) for at, char in enumerate(raw)]
-    return Reply(raw, logprobs=tuple(tokens))
-
-
 @pytest.mark.parametrize("conf_by", ["mean", "product"])
 def test_where_the_answer_is_not_found_the_whole_reply_stands_in_and_is_counted(conf_by: str) -> None:
     raw = '{"answer": 2.50}'  # read as 2.5
@@ -120,25 +111,6 @@ def test_an_answer_that_cannot_be_read_is_left_out_and_none_at_all_is_an_error()
     )
     with pytest.raises(ParseFailure, match="No trajectory ended in an answer"):
         build_program(ScriptedTarget(lambda r: "?"), **FORK)(question="Capital?")
-
-
-def test_perplexity_and_confidence_of_known_numbers() -> None:
-    assert selection.perplexity([math.log(0.25), 0.0]) == pytest.approx(2.0)
-    assert selection.confidence([math.log(0.25), 0.0]) == pytest.approx(0.625)
-    assert (selection.perplexity([]), selection.confidence([])) == (math.inf, 0.0)
-    assert math.isfinite(selection.perplexity([-9999.0]))
-    assert selection.confidence([-math.inf]) == 0.0
-
-
-def test_the_best_is_the_sum_of_its_group_or_alone_and_ties_go_deeper() -> None:
-    answers, depths = ["Lyon", "Paris", "the paris", ""], [0, 1, 2, 2]
-    scores = [0.9, 0.5, 0.6, 5.0]
-    assert selection.best(answers, scores, depths, pooled=True) == 2
-    assert selection.best(answers, scores, depths, pooled=False) == 0
-    assert selection.best(answers, [0.0] * 4, depths, pooled=True) == 2
-    assert selection.best(answers, [-math.inf] * 4, [0, 1, 1, 1], pooled=False) == 1
-    assert selection.best(["", " "], [0.1, 0.2], [0, 1], pooled=True) == 1
-    assert selection.group_answers(answers) == {"lyon": [0], "paris": [1, 2]}
 
 
 @pytest.mark.parametrize(("by", "answer"), [("mean", "Nice, France"), ("product", "Lyon")])

@@ -148,17 +148,6 @@ def test_proxy_and_main_calls_are_counted_apart_and_proxy_ones_weigh_a_tenth() -
     assert (again["main_calls"], again["proxy_calls"]) == (1, 2)
 
 
-def test_roles_on_one_target_are_still_counted_by_role() -> None:
-    def reply(request: ChatRequest) -> dict[str, Any]:
-        assert request.schema is not None
-        values = {"heuristic_answer": DRAFT, "reason": "", "known": "yes", "answer": "Seine"}
-        return {name: values[name] for name in request.schema["properties"]}
-
-    both = ScriptedTarget(reply)
-    cost = build_program(both, both)(question=QUESTION).counters
-    assert (cost["main_calls"], cost["proxy_calls"]) == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("knobs", "called", "searched"),
     [
@@ -341,25 +330,6 @@ def test_a_page_without_line_breaks_is_cut_at_sentences_into_paragraphs() -> Non
         assert page.text[paragraph.start :].startswith(paragraph.text)
         assert (paragraph.id, paragraph.parent) == (f"flat#{paragraph.start}", "flat")
     assert " ".join(paragraph.text for paragraph in cut) == page.text
-
-
-def test_dealing_and_capping_are_pure_functions() -> None:
-    a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
-    uneven = references.Results(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
-    level = [[3.0, 2.0, 1.0], [5.0], [4.0, 6.0]]
-
-    def deal(by: str, *, shortest: bool = False) -> str:
-        return "".join(p.id for p in references.deal(uneven, level, by=by, shortest=shortest))
-
-    assert (deal("page"), deal("page", shortest=True)) == ("adfbec", "adf")
-    assert (deal("query"), deal("query", shortest=True)) == ("afdebc", "afdeb")
-    assert (deal("score"), deal("score", shortest=True)) == ("fdeabc", "fdeabc")
-    nothing = references.Results((), ((), ()))
-    assert [references.deal(nothing, [], by=by, shortest=False) for by in ("query", "page", "score")] == [
-        ()
-    ] * 3
-    assert references.cap_tokens((a, b, c, d, e), len, 3) == (a, b, c)
-    assert references.cap_tokens((a, b, c), len, 0) == ()
 
 
 def test_chunks_of_one_page_are_one_page_and_repeats_count_once() -> None:
@@ -691,29 +661,3 @@ def test_a_claim_that_needs_no_query_and_has_none_is_not_counted_as_dropped() ->
     )
     assert queries(prediction) == [QUESTION, "Paris river", "Seine mouth"]
     assert prediction.counters["dropped"] == 0
-
-
-def test_parts_past_the_bound_are_cut_off_where_no_schema_holds_them() -> None:
-    fields = {
-        "heuristic_answer": DRAFT, "reason": "", "known": "no", "claims": "[]", "answer": "Seine",
-        "questions": json.dumps([part("a river of Paris", f"river {i}") for i in range(9)]),
-    }  # fmt: skip
-
-    def chat(request: ChatRequest) -> Reply:
-        output_names = [name for name in fields if f"[[ ## {name} ## ]]" in request.messages[0].content]
-        return Reply("\n\n".join(f"[[ ## {name} ## ]]\n{fields[name]}" for name in output_names))
-
-    target = ScriptedTarget(chat)
-    prediction = build_program(target, target, layout="chat")(question=QUESTION)
-    assert queries(prediction) == [QUESTION, *(f"river {i}" for i in range(5))]
-    assert prediction.counters["mended"] == 1
-
-
-def test_instructions_that_speak_of_labels_are_saved_with_them(tmp_path: Any) -> None:
-    program = fitted(judge_asks="correctness")
-    program.save(tmp_path / "state.json")
-    twin = correctness(drafting())
-    twin.load(tmp_path / "state.json")
-    assert twin.judge.signature.instructions == program.judge.signature.instructions
-    inputs = {"question": QUESTION, "heuristic_answer": DRAFT}
-    assert twin.judge.messages(**inputs) == program.judge.messages(**inputs)

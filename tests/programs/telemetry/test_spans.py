@@ -8,15 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ragc
 from ragc.corpora.rerank.base import RerankedSource
-from ragc.errors import ParseFailure, RecipeError, UsageError
-from ragc.programs.trace import Note, ThresholdCheck
+from ragc.errors import ParseFailure, UsageError
 from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
 from tests.programs.telemetry.otlp_server import Collector, collecting
@@ -200,13 +198,6 @@ def test_nothing_is_imported_where_nobody_asks_for_spans() -> None:
     assert out.split("\n")[:2] == ["a", "[]"]
 
 
-def test_no_recipe_can_switch_it_on(tmp_path: Path) -> None:
-    from ragc import recipe
-
-    with pytest.raises(RecipeError, match="telemetry"):
-        recipe.parse('program = "vanilla"\n[telemetry]\notlp = "http://192.0.2.1"\n', where="r", files=False)
-
-
 @pytest.mark.parametrize(
     ("variable", "hidden"),
     [
@@ -228,15 +219,6 @@ def test_messages_are_sent_and_can_be_hidden_alone(
     assert (reply == HIDDEN) == (hidden == "output")
     assert call["llm.input_messages.0.message.role"] == "system"
     assert HIDDEN not in (call["input.value"], call["output.value"])
-
-
-def test_a_failed_search_and_a_gate_are_seen(collector: Collector) -> None:
-    from ragc.programs.telemetry import span_of
-
-    failed = span_of(Note("search web", "failed: no answer"), str)
-    assert failed is not None
-    assert (failed[1]["openinference.span.kind"], failed[2]) == ("RETRIEVER", "failed: no answer")
-    assert [span_of(event, str) for event in (Note("a", "b"), ThresholdCheck("tau", 0.5, True))] == [None, None]
 
 
 def test_a_collector_that_is_away_holds_up_no_end() -> None:
