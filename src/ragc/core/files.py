@@ -203,13 +203,10 @@ def _check_own(folder: Path, manifest: str) -> None:
         folder.rglob("*"), key=lambda path: (path.relative_to(folder).as_posix() not in own, path)
     ):
         name = path.relative_to(folder).as_posix()
-        if path.is_symlink() or not (path.is_dir() or name == manifest or _has_digest(path, own.get(name))):
+        is_own = name in own and path.is_file() and sha256(path.read_bytes()) == own[name]
+        if path.is_symlink() or not (path.is_dir() or name == manifest or is_own):
             what = "was changed since ragc wrote it" if name in own else "was not written by ragc"
             raise Foreign(f"{path} {what}; move it away or choose another --out.")
-
-
-def _has_digest(path: Path, digest: str | None) -> bool:
-    return digest is not None and path.is_file() and sha256(path.read_bytes()) == digest
 
 
 def put_folder(out: Path, files: Mapping[str, bytes], manifest: str) -> None:

@@ -73,7 +73,6 @@ Positive = Annotated[int, Field(strict=True, ge=1)]
 Above = Annotated[float, Field(strict=True, gt=0)]
 FromZero = Annotated[float, Field(strict=True, ge=0)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-Amount = Above
 Flag = Annotated[bool, Field(strict=True)]
 Words = Annotated[str, Field(strict=True, pattern=re.compile(r"\S"))]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -35,14 +35,8 @@ def escape_markers(text: str) -> str:
 
 
 def escape_value(value: Any) -> Any:
-    """Returns a JSON `value` with `escape_markers` applied to every text in it, keys included."""
-    if isinstance(value, str):
-        return escape_markers(value)
-    if isinstance(value, list):
-        return [escape_value(item) for item in value]
-    if isinstance(value, dict):
-        return {escape_markers(name): escape_value(item) for name, item in value.items()}
-    return value
+    """Returns a copy of `value` with `escape_markers` applied to every text in it, as `repair_value` does."""
+    return _texts(value, escape_markers)
 
 
 def escape_numbers(text: str) -> str:
@@ -87,12 +81,16 @@ def repair_value(value: Any) -> Any:
 
     Lists, tuples and mappings are searched; other objects are not changed.
     """
+    return _texts(value, repair_surrogates)
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return repair_surrogates(value)
+        return change(value)
     if type(value) in (list, tuple):
-        return type(value)(map(repair_value, value))
+        return type(value)(_texts(item, change) for item in value)
     if isinstance(value, Mapping):
-        return {repair_value(key): repair_value(item) for key, item in value.items()}
+        return {_texts(key, change): _texts(item, change) for key, item in value.items()}
     return value
 
 

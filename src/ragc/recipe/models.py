@@ -26,7 +26,6 @@ from pydantic import (
 from ragc.core.tables import (
     ONCE,
     TAG,
-    Amount,
     Choice,
     Flag,
     FromZero,
@@ -122,20 +121,20 @@ class CostLimits(Table):
     apply.
     """
 
-    tokens: Amount | None = Field(default=None, description="Tokens at most, in the mean. Above 0.")
-    lm_calls: Amount | None = Field(
+    tokens: Above | None = Field(default=None, description="Tokens at most, in the mean. Above 0.")
+    lm_calls: Above | None = Field(
         default=None, description="Calls of models at most, in the mean. Above 0."
     )
-    searches: Amount | None = Field(default=None, description="Searches at most, in the mean. Above 0.")
-    latency: Amount | None = Field(
+    searches: Above | None = Field(default=None, description="Searches at most, in the mean. Above 0.")
+    latency: Above | None = Field(
         default=None,
         description="Seconds from question to answer at most, in the mean. A replayed request counts as long "
         "as it took when it was sent. Above 0.",
     )
-    latency_p95: Amount | None = Field(
+    latency_p95: Above | None = Field(
         default=None, description="Seconds at most for 95 of 100 questions, counted alike. Above 0."
     )
-    usd_per_1000: Amount | None = Field(
+    usd_per_1000: Above | None = Field(
         default=None, description="US dollars for 1,000 questions at most, in the mean. Above 0."
     )
 
@@ -358,8 +357,8 @@ class Budget(Table):
 
     lm_calls: Limit = Field(default=None, description="Requests to language models at most. From 1.")
     tokens: Limit = Field(default=None, description="Tokens of prompts and replies at most. From 1.")
-    usd: Amount | None = Field(default=None, description="US dollars at most. Above 0.")
-    minutes: Amount | None = Field(default=None, description="Minutes at most. Above 0.")
+    usd: Above | None = Field(default=None, description="US dollars at most. Above 0.")
+    minutes: Above | None = Field(default=None, description="Minutes at most. Above 0.")
     trials: Limit = Field(default=None, description="Trials at most. From 1.")
 
 

@@ -217,7 +217,9 @@ def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any]
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_repair_asks_in_the_programs_words(layout: str) -> None:
-    program_result, file_result = compare("vanilla", ["[]", '{"answer": "Paris"}'], {"layout": layout})
+    program_result, file_result = compare(
+        "vanilla", ['{"answer":', '{"answer": "Paris"}'], {"layout": layout}
+    )
     assert program_result == file_result
     assert (file_result[0], len(file_result[1])) == ("Paris", 2)
     assert "could not be read:  Reply again" in file_result[1][1]["messages"][-1]["content"]

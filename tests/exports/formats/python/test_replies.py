@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from functools import cache, partial
 from types import ModuleType
@@ -176,7 +177,9 @@ def test_parse_reads_the_usual_forms(layout: str, reply: str) -> None:
 
 def test_parse_cuts_prose_and_other_fields_off_json_that_no_schema_enforces() -> None:
     signature = dspy.Signature("question -> answer: str, chances: dict[str, int]")
-    module = load_module(typed(signature)[1])
+    program = typed(signature)[1]
+    prompts = tuple(replace(prompt, enforced=False) for prompt in program.prompts)
+    module = load_module(replace(program, prompts=prompts))
     reply = 'Sure:\n```json\n{"reasoning": "so", "answer": "a", "chances": {"x": 1}}\n```'
     assert module.parse("typed", reply) == {"answer": "a", "chances": {"x": 1}}
     with pytest.raises(module.ReplyError):
