@@ -48,8 +48,8 @@ from ragc.task.run import MeasuredRun, lock_state, measure, open_run, open_state
 _KIND, _WORK = "grids", "recording to"
 """The kind of the state of a grid on this machine, and what the process does that holds its lock."""
 
-_DRAWN_FROM = {LABELLED: ("taught",), BALANCED: ("demos", "judged")}
-"""The parts of a stored pool that demonstrations of a kind are drawn from, where it is not `demos`.
+_DRAWN_FROM = {LABELLED: ("labelled_demos",), BALANCED: ("filled", "by_label")}
+"""The parts of a stored pool that demonstrations of a kind are drawn from, where it is not `filled`.
 
 Labelled ones do not depend on what the model answered, so every machine has the same.
 """
@@ -179,7 +179,7 @@ class _Recording:
 
     def _check_demonstrations(self, kind: str) -> None:
         """Notes digests of the pools of demonstration `kind`. Raises UsageError if the grid has others."""
-        parts = _DRAWN_FROM.get(kind, ("demos",))
+        parts = _DRAWN_FROM.get(kind, ("filled",))
         pools = {name: self._attributes.get(name) for name in self._attributes.names()}
         drawn = {f"{name} {kind}": digest([pool[part] for part in parts]) for name, pool in pools.items()}
         facts = self._files.provenance
