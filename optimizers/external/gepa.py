@@ -32,7 +32,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
         comment = feedback(
             bench.questions[gold.id],
             text_of(pred),
-            pred.passages,
+            student.shown_passages(pred),
             score=score - bench.offset,
             best=best,
             metric=bench.objective.metric.id,

@@ -171,6 +171,8 @@ class Compile(Teleprompter):
         """
         program = _as_program(student, teacher)
         own, gold = isinstance(program, OwnProgram), isinstance(self.metric, str)
+        if self._assessor is not None:
+            self._assessor.of_user = own
         read: Read = partial(read_examples, own=own, gold=gold)
         if self.out is not None:
             _check_module(program.method)

@@ -151,7 +151,7 @@ def _passage(item: Any, name: str) -> Passage:
 class ExampleAssessor:
     """Calls the user's `metric` with the example and the whole prediction.
 
-    Raises UsageError if it is no function of two places. An unreadable answer scores 0.
+    Of a module `of_user` the prediction has meanwhile what plain DSPy gives, and not what ragc adds. Raises UsageError if it is no function of two places. An unreadable answer scores 0.
     """
 
     family, backend = CALLERS_METRIC, "the caller's metric"
@@ -160,12 +160,21 @@ class ExampleAssessor:
         self._name = getattr(metric, "__name__", CALLERS_METRIC)
         self._metric = MetricFunction(metric, f"The metric {self._name!r}", "example, prediction")
         self.code = code_digest(metric, whole_file=False)
+        self.of_user = False
 
     async def assess(self, outcome: Outcome) -> float:
         """Returns the score. Raises MetricFailure where the metric gives none."""
         if outcome.prediction is None:
             return 0.0
-        return await self._metric.score(outcome.example, outcome.output, outcome.steps)
+        prediction = outcome.output
+        added = {name: prediction[name] for name in ("trace", "counters") if self.of_user}
+        for name in added:
+            del prediction[name]
+        try:
+            return await self._metric.score(outcome.example, prediction, outcome.steps)
+        finally:
+            for name, value in added.items():
+                prediction[name] = value
 
     @property
     def as_metric(self) -> Metric:

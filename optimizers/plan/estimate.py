@@ -248,7 +248,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     programs = [
         task.method_of(part.program).build(task.runtime, part.baseline().knobs) for part in plan.space.parts
     ]
-    reply = max(call.sampling.max_tokens for program in programs for call in program.predictors())
+    calls_sent = (call for program in programs for _, call in program.named_calls())
+    reply = max((call.sampling.max_tokens for call in calls_sent), default=0)
     prompt = prompt_tokens(task.baseline_knobs, recipe.search.demos)
     likely = likely_cost(task, prompt, reply)
     amounts = {"tokens": likely.tokens, "usd": likely.usd}

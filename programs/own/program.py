@@ -49,8 +49,7 @@ CONTEXT = ("id", "context_ids", "query_time", "domain", HISTORY, "sub_questions"
 class OwnProgram(RagProgram):
     """The user's `module`, called with any inputs; its prediction has all of the module's fields.
 
-    `trace` and `counters` are added to it, and `passages` if it has none. Predictors without an LM of their
-    own use the target main; `dspy.Retrieve` searches the source `local`, or the retriever of
+    `trace` and `counters` are added to it. Predictors without an LM of their own use the target main; `dspy.Retrieve` searches the source `local`, or the retriever of
     `dspy.configure(rm=...)`. A `forward` runs in a thread, an `aforward` only where there is no `forward`. An
     error of the module leaves the question without an answer. `module.most_calls`, a number or a method, says
     how many calls of predictors a plan reckons with. `adapter` is that of a program that was written under
@@ -249,8 +248,6 @@ class OwnProgram(RagProgram):
         if past > 0:  # a thread of DSPy's has a tracker of its own
             counters.count(ungated=past)
             trace.record(trace.Note("LM", f"{past} calls of an LM that the module calls by itself"))
-        if "passages" not in reply:
-            reply["passages"] = ()
         return reply
 
     def _settings(self, question: OwnQuestion) -> dict[str, Any]:
@@ -316,7 +313,7 @@ class OwnProgram(RagProgram):
         """Returns the field `passages` as passages: known by their text, or made of it."""
         searches = [event for event in prediction["trace"] if isinstance(event, trace.Search)]
         known = {_shown(hit.passage): hit.passage for event in searches for hit in event.hits}
-        listed = prediction["passages"]
+        listed = prediction.get("passages")
         items = listed if isinstance(listed, list | tuple) else () if listed is None else (listed,)
         return tuple(_passage(getattr(item, "passage", item), known) for item in items)
 
@@ -358,6 +355,7 @@ def result_module(program: OwnProgram) -> dspy.Module:
     for _, predictor in module.named_sub_modules(dspy.Predict):
         if isinstance(predictor.lm, Gated):
             predictor.lm = predictor.lm.ragc_lm
+        predictor.demos = [dspy.Example(demo) if isinstance(demo, dict) else demo for demo in predictor.demos]
     return module
 
 

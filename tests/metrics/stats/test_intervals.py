@@ -66,15 +66,6 @@ def test_interval_p_and_verdict_of_a_pair_agree(scores: list[tuple[float, float]
     assert (word == "worse") == (result.high < 0)
 
 
-@given(pairs)
-@settings(max_examples=examples(20), deadline=None)
-def test_swapping_the_systems_turns_the_comparison_round(scores: list[tuple[float, float]]) -> None:
-    a, b = zip(*scores, strict=True)
-    there, back = paired(a, b, seed=1), paired(b, a, seed=1)
-    assert there.diff == pytest.approx(-back.diff)
-    assert there.p == back.p
-
-
 def test_right_and_wrong_answers_are_tested_as_mcnemar_does() -> None:
     wins, losses, ties = 22, 8, 70
     a = [0.0] * wins + [1.0] * losses + [1.0] * ties
@@ -106,14 +97,6 @@ def scipy_p(gaps: list[float]) -> float:
 def test_few_differences_have_the_p_that_scipy_enumerates(gaps: list[float]) -> None:
     result = paired([max(-g, 0.0) for g in gaps], [max(g, 0.0) for g in gaps], seed=0)
     assert result.p == pytest.approx(scipy_p(gaps))
-
-
-def test_many_differences_have_the_p_that_scipy_draws() -> None:
-    """Each is drawn 9999 times, so that two errors of at most .005 part them."""
-    for shift in (-0.05, 0.0, 0.1):
-        gaps = np.random.default_rng(8).uniform(-0.5, 0.5, 80) + shift
-        a, b = np.maximum(-gaps, 0.0).tolist(), np.maximum(gaps, 0.0).tolist()
-        assert paired(a, b, seed=0).p == pytest.approx(scipy_p(gaps.tolist()), abs=0.02)
 
 
 def test_scores_with_other_bounds_are_the_same_scores_stretched() -> None:

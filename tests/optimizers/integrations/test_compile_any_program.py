@@ -7,11 +7,10 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 import numpy as np
-import pydantic
 import pytest
 from dspy import lm15
 
@@ -105,113 +104,6 @@ DOCUMENTS = [document(n) for n in range(40)]
 
 def is_short(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
     return bool(prediction.summary == example.gold["short"])
-
-
-def test_compile_returns_the_users_class_which_runs_saves_and_loads_in_plain_dspy(
-    using: Any, tmp_path: Path
-) -> None:
-    engine = using(summarises)
-    student = Summarise()
-    compiled = ragc.Compile(metric=is_short, trials=4, demos=2, knobs="all").compile(
-        student, trainset=DOCUMENTS[:20], valset=DOCUMENTS[20:]
-    )
-    assert type(compiled) is Summarise
-    assert compiled is not student
-    assert compiled._compiled
-    assert student.write.demos == []
-    assert len(compiled.write.demos) in (1, 2)
-    compiled.save(tmp_path / "state.json")
-    loaded = Summarise()
-    loaded.load(tmp_path / "state.json")
-    assert loaded.words == compiled.words
-    for module in (compiled, loaded):
-        assert module(document="Document number 90", tags=[]).summary == "S90"
-    assert str(engine.requests[-1]) == str(engine.requests[-2])
-
-
-def test_compile_keeps_the_language_models_of_the_users_predictors(using: Any) -> None:
-    using(lambda text, shown: {})
-    student, engine = Summarise(), Engine(summarises)
-    student.write.lm = lm = dspy.LM("scripted/own", engine=engine, cache=False)
-    compiled = ragc.Compile(metric=is_short, trials=1, demos=1).compile(student, trainset=DOCUMENTS[:20])
-    assert compiled.write.lm is student.write.lm is lm
-    assert len(engine.requests) >= 20
-
-
-def test_compile_sends_other_predictors_to_the_configured_language_model(using: Any) -> None:
-    class Both(Summarise):
-        def __init__(self) -> None:
-            super().__init__()
-            self.polish = dspy.Predict("summary -> answer")
-
-        def forward(self, document: str, tags: list[str]) -> Any:
-            return self.polish(summary=self.write(document=document, tags=tags).summary)
-
-    configured = using(lambda text, shown: {"answer": "polished"})
-    student, engine = Both(), Engine(summarises)
-    student.write.lm = dspy.LM("scripted/own", engine=engine, cache=False)
-    optimizer = ragc.Compile(metric=lambda gold, pred: pred.answer == "polished", trials=1, demos=1)
-    optimizer.compile(student, trainset=DOCUMENTS[:10])
-    assert optimizer.compiled is not None
-    assert optimizer.compiled.provenance["dev"]["winner"]["metric"]["mean"] == 1
-    assert configured.requests
-
-
-def test_metric_is_given_the_whole_example_and_the_whole_prediction(using: Any) -> None:
-    using(summarises)
-    seen: list[tuple[Any, ...]] = []
-
-    def metric(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> float:
-        seen.append((example, prediction.length, trace))
-        return float(is_short(example, prediction))
-
-    ragc.Compile(metric=metric, trials=1, demos=2).compile(
-        Summarise(), trainset=DOCUMENTS[:4], valset=DOCUMENTS[4:10]
-    )
-    assert all(type(length) is int and length == number_in(example.document) for example, length, _ in seen)
-    assert {id(example) for example, *_ in seen} == {id(example) for example in DOCUMENTS[:10]}
-    traces = [trace for example, _, trace in seen if any(example is one for one in DOCUMENTS[:4])]
-    assert traces
-    assert all(isinstance(trace, list) and trace[0][2].summary for trace in traces)
-    assert all(trace is None for example, _, trace in seen if any(example is one for one in DOCUMENTS[4:10]))
-
-
-class Verdict(pydantic.BaseModel):
-    label: Literal["yes", "no"]
-    share: float
-
-
-def test_gold_may_be_of_any_type_in_any_field_and_a_text_is_one_context(using: Any) -> None:
-    def script(text: str, shown: bool) -> dict[str, Any]:
-        assert text.count("One context on number") == 1
-        right = "yes" if number_in(text) % 2 else "no"
-        return {"verdict": Verdict(label=right if shown else "yes", share=0.5).model_dump_json()}
-
-    class Judge(dspy.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.decide = dspy.Predict(
-                dspy.Signature("question, context -> verdict").with_updated_fields("verdict", type_=Verdict)
-            )
-
-        def forward(self, question: str, context: str) -> Any:
-            assert isinstance(context, str)
-            return self.decide(question=question, context=context)
-
-    using(script)
-    examples = [
-        dspy.Example(
-            question="Is it so?",
-            context=f"One context on number {n}",
-            verdict=Verdict(label="yes" if n % 2 else "no", share=0.5),
-        ).with_inputs("question", "context")
-        for n in range(16)
-    ]
-    compiled = ragc.Compile(
-        metric=lambda gold, pred: pred.verdict == gold.verdict, trials=2, demos=2
-    ).compile(Judge(), trainset=examples[:6], valset=examples[6:])
-    assert all(demo["verdict"]["label"] in ("yes", "no") for demo in compiled.decide.demos)
-    assert compiled(question="Is it so?", context="One context on number 3").verdict.label == "yes"
 
 
 def test_one_text_as_context_of_a_program_of_ragc_is_one_passage() -> None:
@@ -323,12 +215,6 @@ def bootstrapped(using: Any, metric: Any, trainset: list[dspy.Example], **more: 
     return compiled, [line for line in lines if line.startswith("demonstrations: ")]
 
 
-def test_bootstrapping_goes_on_until_the_pool_is_full(using: Any) -> None:
-    _, (line,) = bootstrapped(using, is_short, DOCUMENTS)
-    assert line.startswith("demonstrations: 8 bootstrapped")
-    assert "32 train questions" in line, "every fourth qualifies, and eight fill the pool"
-
-
 def test_bootstrapping_leaves_half_of_the_budget_to_the_trials(using: Any) -> None:
     def never(example: Any, prediction: Any, trace: Any = None) -> bool:
         return trace is None
@@ -379,13 +265,3 @@ def test_candidates_that_show_one_program_are_one(using: Any) -> None:
     trials = [line for line in lines if re.match(r"trial [1-9]", line)]
     assert any("; " not in line and "1 demonstration, set 0" in line for line in trials)
     assert not any(re.search(r"[2-4] (\w+ )?demonstrations|set [1-9]|labelled", line) for line in trials)
-
-
-def test_trainset_alone_is_divided(using: Any) -> None:
-    using(summarises)
-    optimizer = ragc.Compile(metric=is_short, trials=1, demos=1)
-    optimizer.compile(Summarise(), trainset=DOCUMENTS[:20])
-    assert optimizer.compiled is not None
-    assert {name: held["n"] for name, held in optimizer.compiled.provenance["data"].items()} == {
-        "train": 4, "dev": 16,
-    }  # fmt: skip

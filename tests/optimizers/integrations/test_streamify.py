@@ -163,33 +163,6 @@ def test_what_no_listener_follows_is_not_shown() -> None:
     assert {chunk.predict_name for chunk in chunks} == {"the end"}
 
 
-class Short(dspy.Module):
-    """A module of a user's, under the adapter of dspy.configure."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answer = dspy.Predict("question -> answer")
-
-    def forward(self, question: str) -> Any:
-        """What the predictor says."""
-        return self.answer(question=question)
-
-
-def test_the_answer_of_a_module_under_its_own_adapter_comes_while_the_model_writes() -> None:
-    reply = dspy.ChatAdapter().format_assistant_message_content(
-        dspy.Signature("question -> answer"), {"answer": ANSWER}
-    )
-    engine = StreamingEngine([reply], 2, hold_at=len(reply) * 3 // 4)
-    lm = dspy.LM("scripted/model", engine=Silent(), async_engine=engine)
-    with dspy.context(adapter=dspy.ChatAdapter()):
-        program = ragc.program(Short, main=lm, store=False)
-    assert program.knobs.layout == "chat"
-    streamed = dspy.streamify(program, stream_listeners=[StreamListener("answer")])
-    *chunks, prediction = collect(streamed, engine.seen)
-    assert "".join(chunk.chunk for chunk in chunks) == ANSWER == prediction.answer
-    assert engine.waited, "text came before the reply was whole"
-
-
 @pytest.mark.parametrize("replayed", [False, True])
 def test_what_comes_whole_gives_the_prediction_alone(replayed: bool) -> None:
     reply = laid_out("minimal", answer="ours")
@@ -207,16 +180,6 @@ def test_what_comes_whole_gives_the_prediction_alone(replayed: bool) -> None:
     )
     (prediction,) = collect(streamed)
     assert prediction.answer == "ours"
-
-
-def test_the_prediction_is_left_out_on_wish() -> None:
-    streamed = dspy.streamify(
-        build(StreamingEngine([laid_out("minimal", answer="ours")], 3)),
-        stream_listeners=[StreamListener("answer")],
-        include_final_prediction_in_output_stream=False,
-    )
-    items = collect(streamed)
-    assert "".join(item.chunk for item in items) == "ours"
 
 
 def test_a_listener_follows_one_reply_or_where_it_may_be_reused_every_one() -> None:

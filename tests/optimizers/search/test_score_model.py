@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 
 from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.score_model import (
-    DIFFICULTIES,
-    RATIOS,
-    SHARES,
     ScoreModel,
     Variances,
 )
@@ -90,19 +87,6 @@ def draw(rng: np.random.Generator, questions: int) -> tuple[Array, Array]:
     return true, true[:, None] + ease + noise
 
 
-def test_variances_are_estimated() -> None:
-    fitted = []
-    for seed in range(12):
-        _, scores = draw(np.random.default_rng(seed), 80)
-        model = ScoreModel(GRID)
-        model.fit(scores)
-        fitted.append((model.variances.ratio, model.variances.difficulty, model.variances.residual))
-    ratio, difficulty, residual = np.median(fitted, axis=0)
-    assert ratio == pytest.approx(VARIANCES.ratio, rel=0.6)
-    assert difficulty == pytest.approx(VARIANCES.difficulty, rel=0.6)
-    assert residual == pytest.approx(VARIANCES.residual, rel=0.1)
-
-
 def test_nine_of_ten_differences_lie_within_their_intervals() -> None:
     """Differences to the first setting, with half of the cells missing, over 40 draws."""
     inside = []
@@ -122,83 +106,6 @@ def test_equal_scores_and_single_settings_have_a_posterior() -> None:
     scores = np.full((len(GRID), 10), 0.5)
     np.testing.assert_allclose(ScoreModel(GRID).fit(scores).mean, 0.5, atol=1e-6)
     assert ScoreModel([{}]).fit(np.array([[0.0, 1.0, 1.0]])).mean == pytest.approx(2 / 3, abs=0.05)
-
-
-def test_the_average_over_variances_is_that_of_the_posteriors_one_by_one() -> None:
-    """Mean and covariance, computed from every point of the grid by itself."""
-    rng = np.random.default_rng(4)
-    _, scores = draw(rng, 12)
-    scores[rng.random(scores.shape) < 0.4] = np.nan
-    average = ScoreModel(GRID).fit(scores)
-    seen = ~np.isnan(scores)
-    parts = []
-    for difficulty in DIFFICULTIES:
-        for shares in SHARES:
-            for ratio in RATIOS:
-                model = ScoreModel(GRID)
-                similarity = model._mix(shares)
-                rows, columns = np.nonzero(seen)
-                y = scores[rows, columns]
-                unit = (
-                    ratio * similarity[np.ix_(rows, rows)] + (columns[:, None] == columns[None]) / difficulty
-                )
-                inverse = np.linalg.inv(unit + np.eye(len(y)))
-                level = (inverse.sum(0) @ y) / inverse.sum()
-                residual = ((y - level) @ inverse @ (y - level) + 0.05) / (len(y) - 0.5)
-                log_det = -np.linalg.slogdet(inverse)[1] + np.log(inverse.sum())
-                prior = -0.5 * (np.log(ratio / 0.05) / 2) ** 2
-                likelihood = -0.5 * ((len(y) - 1) * np.log(residual) + log_det) + prior
-                model.fix(Variances(shares, ratio, difficulty, residual))
-                parts.append((likelihood, model.posterior(scores)))
-    weights = np.exp(np.array([part[0] for part in parts]) - max(part[0] for part in parts))
-    weights /= weights.sum()
-    mean = sum(w * posterior.mean for w, (_, posterior) in zip(weights, parts, strict=True))
-    np.testing.assert_allclose(average.mean, mean, atol=1e-4)
-    within = sum(w * np.diag(posterior.covariance) for w, (_, posterior) in zip(weights, parts, strict=True))
-    assert np.all(np.diag(average.covariance) > 0.98 * within)
-    assert np.all(np.diag(average.covariance) < 2 * within)
-
-
-def test_of_many_settings_a_sample_gives_the_variances() -> None:
-    """240 settings: the level of a value and the order of settings are recovered."""
-    grid = [{"a": a, "b": b, "c": c} for a in range(8) for b in range(6) for c in range(5)]
-    rng = np.random.default_rng(6)
-    effect = rng.normal(0, 0.15, 8)
-    true = np.array([0.5 + effect[int(s["a"])] for s in grid])
-    scores = (rng.random((len(grid), 20)) < true[:, None]).astype(float)
-    scores[rng.random(scores.shape) < 0.6] = np.nan
-    scores[0] = np.nan
-    mean = ScoreModel(grid).fit(scores).mean
-    assert np.corrcoef(mean, true)[0, 1] > 0.85
-    assert mean[0] == pytest.approx(true[0], abs=0.15)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@thorough
-def test_the_bias_of_a_choice_is_that_of_repeated_studies(seed: int) -> None:
-    """Fresh answers to the same cells, and the choice among their posterior means, one study after the other.
-
-    As true means stand the posterior's and what the model takes away from them when there is no noise.
-    """
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(0.5, 0.4, (len(GRID), 8)) + rng.normal(0, 0.2, (len(GRID), 1))
-    scores[rng.random(scores.shape) > 0.6] = np.nan
-    scores[0, 0] = 0.5
-    seen = ~np.isnan(scores)
-    model = ScoreModel(GRID)
-    model.fix(VARIANCES)
-    mean = model.posterior(scores).mean
-    without_noise = np.where(seen, mean[:, None], np.nan)
-    true = 2 * mean - model.posterior(without_noise).mean
-    gaps = []
-    for _ in range(4000):
-        questions = rng.normal(0, np.sqrt(VARIANCES.residual / VARIANCES.difficulty), 8)
-        answers = true[:, None] + questions + rng.normal(0, np.sqrt(VARIANCES.residual), scores.shape)
-        again = model.posterior(np.where(seen, answers, np.nan)).mean
-        gaps.append(again[again.argmax()] - true[again.argmax()])
-    bias = model.bias_of_choice(scores, lambda means: means.argmax(-1))
-    error = np.std(gaps) * np.sqrt(1 / len(gaps) + 1 / 1024)
-    assert bias == pytest.approx(np.mean(gaps), abs=4 * error)
 
 
 @thorough

@@ -176,22 +176,6 @@ def test_the_expected_score_of_the_winner_is_right_where_its_mean_is_too_high(
     assert ours > plain - 0.025  # caution beside the baseline costs something
 
 
-def test_what_is_expected_of_the_choice_leaves_out_trials_that_cannot_win() -> None:
-    """Twenty stopped trials of luck do not make the choice between two others a lucky one."""
-    rng = np.random.default_rng(4)
-    trials = [only(tried(0, [0.0, 1.0] * 12)), only(tried(1, [1.0] * 22 + [0.0] * 2))]
-    stopped = [
-        only(tried(n, [float(rng.random() < 0.5) for _ in range(5)], complete=False)) for n in range(2, 22)
-    ]
-    chosen = select([*trials, *stopped], SelectionRule.by(F1))
-    assert chosen.number == 1
-    open_to_all = expected_of_choice(
-        [*trials, *(replace(t, complete=True) for t in stopped)], SelectionRule.by(F1), chosen
-    )
-    expected = expected_of_choice([*trials, *stopped], SelectionRule.by(F1), chosen)
-    assert expected.value >= open_to_all.value - 1e-9
-
-
 def costed(number: int, costs: list[float | None]) -> TrialResult:
     """A trial with these costs in tokens; None is not measured."""
     rows = tuple({"tokens": cost} for cost in costs)

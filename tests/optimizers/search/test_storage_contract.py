@@ -5,7 +5,6 @@ A compile has the journal in its folder or a server; a study of a user's own has
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -25,7 +24,6 @@ from ragc.optimizers.search.storage import (
     storage,
 )
 from tests import processes
-from tests.examples import thorough
 from tests.support import postgres
 
 NO_POSTGRES = (
@@ -155,44 +153,6 @@ def test_attributes_are_kept_as_they_were_put(storage_place: Place) -> None:
         assert {name: held.get(name) for name in values} == values
     held.get("nested")["a"].clear()
     assert held.get("nested") == VALUES["nested"]
-
-
-@pytest.mark.parametrize("storage_place", ALL, indirect=True)
-def test_trials_are_kept_exactly(storage_place: Place) -> None:
-    study, values = storage_place.open(), [1 / 3, 0.1, -1e-300, 1e300, 0.0, 5e-324]
-    for value in values:
-        trial = study.ask()
-        trial.suggest_float("x", 0, 1)
-        trial.suggest_int("n", 1, 9)
-        trial.suggest_categorical("how", ["before", "after", True, 3])
-        trial.set_user_attr("rows", {"q 1": [value, None], "é": "x" * 3000})
-        trial.report(value, 0)
-        trial.report(value / 3, 1)
-        study.tell(trial, value)
-    before, after = study.trials, storage_place.open().trials
-    assert [trial.values for trial in after] == [[value] for value in values]
-    assert [trial.number for trial in after] == list(range(len(values)))
-    for one, other in zip(before, after, strict=True):
-        assert (one.params, one.distributions, one.user_attrs) == (
-            other.params, other.distributions, other.user_attrs,
-        )  # fmt: skip
-        assert one.intermediate_values == other.intermediate_values == {0: one.value, 1: (one.value or 0) / 3}
-
-
-@thorough
-@pytest.mark.parametrize("storage_place", SHARED, indirect=True)
-def test_processes_that_tell_at_once_lose_nothing(storage_place: Place, tmp_path: Path) -> None:
-    storage_place.open()
-    names = ("a", "b", "c")
-    writers = [storage_place.tells(who, 8, tmp_path / who) for who in names]
-    ends = [writer.wait(120) for writer in writers]
-    assert ends == [0, 0, 0], [(tmp_path / f"{who}.err").read_text()[-800:] for who in names]
-    trials = storage_place.open().trials
-    assert [trial.number for trial in trials] == list(range(24))
-    assert sorted(trial.user_attrs["by"] for trial in trials) == sorted(
-        f"{who} {number}" for who in names for number in range(8)
-    )
-    assert all(math.isclose(trial.value or 0, int(trial.user_attrs["by"][2:]) / 3) for trial in trials)
 
 
 @pytest.mark.parametrize("storage_place", ["journal", "sqlite"], indirect=True)

@@ -100,7 +100,7 @@ def drop_package() -> None:
         del sys.modules[name]
 
 
-def test_a_plan_bounds_its_calls_at_every_value(folder: Path) -> None:
+def test_a_plan_estimates_its_calls(folder: Path) -> None:
     plan = estimate(recipes.load(folder / "recipe.toml", ["search.demos=0", "data.train=0"]), None)
     assert plan["lm_calls_about"] > 0
 

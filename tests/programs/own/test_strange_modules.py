@@ -405,16 +405,6 @@ def half(request: ChatRequest) -> Any:
     return fit(request, {"query": "q", "reasoning": "r", "answer": f"a{number}" if right_now else "no"})
 
 
-def test_two_predictors_of_one_signature_get_demonstrations_of_their_own() -> None:
-    program, _ = built(Two, half)
-    optimizer = ragc.Compile(metric=exact, trials=4, demos=1)
-    compiled = optimizer.compile(program, trainset=examples()[:6], valset=examples()[6:])
-    _, second = compiled.predictors()
-    assert second.demos
-    assert "Surely" in second.demos[0]["question"]
-    assert compiled(question="What is number 100?").answer == "a100"
-
-
 class Alone(dspy.Predict):
     """A predictor with a signature of its own."""
 

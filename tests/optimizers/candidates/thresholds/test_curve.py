@@ -5,20 +5,18 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.optimizers.candidates.thresholds.curve import (
     Curve,
     GateOutcome,
-    deal_folds,
     exact_curve,
     fit,
     is_single_gate,
     measured_curve,
     space_thresholds,
 )
-from tests.examples import examples
 
 KNOWN = [
     GateOutcome("a", 0.9, low=1, high=0, present=1),  # right when it passes
@@ -34,48 +32,10 @@ def at(curve: Curve, threshold: float) -> float:
     return curve.means()[position]
 
 
-def test_an_exact_curve_has_a_point_between_neighbouring_scores_and_at_the_ends() -> None:
-    curve = exact_curve(KNOWN, 0.0, 1.0, present=0.5)
-    assert curve.points == (0.0, 0.1, 0.3, 0.5, 0.55, 0.8, 0.95, 1.0)
-    assert curve.means() == (0.5, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5, 0.5)
-    assert curve.edges == (0.0, 0.0, 0.2, 0.4, 0.525, 0.7, 0.9, 1.0, 1.0)
-
-
-def test_the_best_stretch_is_met_in_its_middle() -> None:
-    far = [GateOutcome(q.id, q.score, q.low, q.high, present=q.low) for q in KNOWN]
-    result = fit(exact_curve(far, 0.0, 1.0, present=0.1), reached=4)
-    assert result.threshold == 0.55  # between 0.4 and 0.7
-    assert (result.before, result.in_sample, result.n, result.folds) == (0.5, 1.0, 4, 4)
-    assert result.exact
-    assert result.reached == 4
-
-
-def test_the_longer_of_two_equal_stretches_wins_and_its_middle_may_lie_off_the_points() -> None:
-    questions = [
-        GateOutcome("a", 0.1, low=0, high=1, present=0),
-        GateOutcome("b", 0.2, low=1, high=0, present=1),  # best from 0.1 to 0.2 ...
-        GateOutcome("c", 0.3, low=0, high=1, present=0),  # ... and from 0.3 on, ...
-        GateOutcome("d", 0.7, low=0.5, high=0.5, present=0.5),  # ... whatever the last one's score is
-    ]
-    curve = exact_curve(questions, 0.0, 1.0, present=0.0)
-    assert max(curve.means()) == at(curve, 0.15) == at(curve, 0.4) == at(curve, 0.9) > at(curve, 0.25)
-    assert fit(curve, 4).threshold == 0.65  # half way from 0.3 to 1.0, where the points are 0.5 and 0.85
-
-
 def test_the_present_value_is_kept_where_none_is_better() -> None:
     result = fit(exact_curve(KNOWN, 0.0, 1.0, present=0.45), reached=4)
     assert result.threshold == result.present == 0.45
     assert not result.worth_a_trial
-
-
-def test_scores_at_the_ends_of_the_range_go_as_they_were_seen_to_go_there() -> None:
-    strict = [
-        GateOutcome("a", 0.0, low=0, high=0, present=0),
-        GateOutcome("b", 1.0, low=1, high=0.25, present=1),
-    ]
-    curve = exact_curve(strict, 0.0, 1.0, present=0.5)
-    assert curve.points == (0.0, 0.5, 1.0)
-    assert curve.means() == (0.5, 0.5, 0.125)
 
 
 def test_cross_validation_judges_each_question_by_what_the_others_choose() -> None:
@@ -188,12 +148,3 @@ def test_outcomes_that_never_change_keep_the_present_value(
     assert result.threshold == result.present == drawn[1]
     assert result.before == result.in_sample == result.validated == same
     assert not result.worth_a_trial
-
-
-@given(st.sets(st.text(max_size=5), min_size=1, max_size=30), st.integers(1, 6))
-@settings(max_examples=examples(30))
-def test_folds_share_out_all_questions_evenly_by_id(ids: set[str], parts: int) -> None:
-    folds = deal_folds(sorted(ids), parts)
-    assert sorted(id for part in folds for id in part) == sorted(ids)
-    assert max(map(len, folds)) - min(map(len, folds)) <= 1
-    assert folds == deal_folds(sorted(ids, reverse=True), parts)

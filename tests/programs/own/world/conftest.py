@@ -119,7 +119,8 @@ class Model(ThreadingHTTPServer):
 
     def lm(self, **settings: Any) -> Any:
         address = f"http://127.0.0.1:{self.server_port}/v1"
-        return dspy.LM("openai/gpt-4o-mini", api_base=address, api_key="none", cache=False, **settings)
+        settings = {"cache": False, **settings}
+        return dspy.LM("openai/gpt-4o-mini", api_base=address, api_key="none", **settings)
 
 
 @pytest.fixture(autouse=True)

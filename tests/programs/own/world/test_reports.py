@@ -289,7 +289,7 @@ def test_predictors_keep_their_lms_callbacks_and_a_frozen_prompt(serve: Any) -> 
 
 
 def test_compile_takes_dspys_names_divides_the_trainset_and_repeats_for_nothing(serve: Any) -> None:
-    model = serve(capital_only)
+    model = serve(capital_only, cache=True)
     student = question_answer()
     trainset, valset = questions()
     optimizer = ragc.Compile(metric=exact, trials=3, demos=2, budget={"lm_calls": 40})
