@@ -26,6 +26,7 @@ from pydantic import (
 from ragc.core.tables import (
     ONCE,
     TAG,
+    Above,
     Choice,
     Flag,
     FromZero,
