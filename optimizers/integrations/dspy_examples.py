@@ -151,7 +151,8 @@ def _passage(item: Any, name: str) -> Passage:
 class ExampleAssessor:
     """Calls the user's `metric` with the example and the whole prediction.
 
-    Of a module `of_user` the prediction has meanwhile what plain DSPy gives, and not what ragc adds. Raises UsageError if it is no function of two places. An unreadable answer scores 0.
+    Of a module `of_user` the prediction has meanwhile what plain DSPy gives, and not what ragc adds. Raises
+    UsageError if it is no function of two places. An unreadable answer scores 0.
     """
 
     family, backend = CALLERS_METRIC, "the caller's metric"

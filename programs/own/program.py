@@ -49,11 +49,11 @@ CONTEXT = ("id", "context_ids", "query_time", "domain", HISTORY, "sub_questions"
 class OwnProgram(RagProgram):
     """The user's `module`, called with any inputs; its prediction has all of the module's fields.
 
-    `trace` and `counters` are added to it. Predictors without an LM of their own use the target main; `dspy.Retrieve` searches the source `local`, or the retriever of
-    `dspy.configure(rm=...)`. A `forward` runs in a thread, an `aforward` only where there is no `forward`. An
-    error of the module leaves the question without an answer. `module.most_calls`, a number or a method, says
-    how many calls of predictors a plan reckons with. `adapter` is that of a program that was written under
-    another one than DSPy has here.
+    `trace` and `counters` are added to it. Predictors without an LM of their own use the target main;
+    `dspy.Retrieve` searches the source `local`, or the retriever of `dspy.configure(rm=...)`. A `forward`
+    runs in a thread, an `aforward` only where there is no `forward`. An error of the module leaves the
+    question without an answer. `module.most_calls`, a number or a method, says how many calls of predictors a
+    plan reckons with. `adapter` is that of a program that was written under another one than DSPy has here.
     """
 
     def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:

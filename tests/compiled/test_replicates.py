@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc.compiled import evaluate
 from ragc.compiled.evaluate import Evaluation
@@ -131,21 +129,6 @@ def test_second_verdicts_are_recordings_and_change_no_score(tmp_path: Path) -> N
     assert "the interval of the mean holds it already" in verdicts.text
     assert sampled.to_json()["judged_again"]["judge_acc"]["n"] == QUESTIONS_JUDGED
     assert "judged_again" not in plain.to_json()
-
-
-@given(st.integers(2, 6), st.integers(2, 30), st.integers(0, 1000))
-def test_shares_are_shares_and_adding_a_constant_changes_nothing(n: int, questions: int, seed: int) -> None:
-    rng = random.Random(seed)
-    scores = [[float(rng.random() < 0.5) for _ in range(n)] for _ in range(questions)]
-    shares = variance_shares(scores, seed=1)
-    shifted = variance_shares([[score + 2 for score in row] for row in scores], seed=1)
-    assert shares is not None
-    assert shifted is not None
-    if shares.share is None:
-        assert shifted.share is None
-    else:
-        assert shifted.share == pytest.approx(shares.share)
-        assert 0 <= shares.low <= shares.share <= shares.high <= 1
 
 
 def test_components_are_recovered() -> None:

@@ -88,24 +88,6 @@ def test_what_a_failed_question_costs_does_not_hang_on_who_was_faster(seed: int)
     assert cost.lm_calls == 6
 
 
-def test_another_error_ends_the_branches_at_once() -> None:
-    ended: list[str] = []
-
-    async def slow() -> None:
-        try:
-            await asyncio.sleep(30)
-        finally:
-            ended.append("cancelled")
-
-    async def broken() -> None:
-        await asyncio.sleep(0)
-        raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        asyncio.run(trace.together(slow(), broken()))
-    assert ended == ["cancelled"]
-
-
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: Path) -> None:
     budget = BudgetFile(tmp_path / "charges.sqlite3", Budget())

@@ -21,7 +21,6 @@ from ragc.task.budget import SPARE_CALLS, BudgetFile, Spent
 from ragc.testing import ScriptedTarget
 
 PRICE = Price(input=2.0, cached_input=1.0, output=10.0)
-MILLION = 1_000_000
 
 
 class Priced(ScriptedTarget):
@@ -200,14 +199,6 @@ def test_what_is_held_back_is_spent_for_everybody_else() -> None:
     reserve(budget, "a", 1, free)
     budget.hold(0)
     reserve(budget, "b", 1, 46 - free)
-
-
-def test_the_most_that_a_call_reserved_is_held_back_too() -> None:
-    budget = BudgetFile(None, Budget(tokens=1000))
-    budget.settle(reserve(budget, "a", 300, 0.0), 10, 0.0)
-    budget.price_held(1, 1.0)
-    budget.hold(2)
-    assert budget.held.tokens == 2 * 10 + 2 * 300
 
 
 def test_a_reply_that_was_stored_after_the_ledger_closed_is_charged_once(tmp_path: Path) -> None:

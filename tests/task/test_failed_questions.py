@@ -131,19 +131,6 @@ def test_five_failures_in_a_row_end_a_run_and_nothing_more_is_sent(error: RagcEr
     assert "--resume" in text
 
 
-def test_many_at_once_end_too_and_no_further_request_leaves() -> None:
-    target = ScriptedTarget(failing(dict.fromkeys(range(28), DOWN)), hold=True)
-    with pytest.raises(TargetUnavailable):
-        answered(target, flying=8)
-    assert len(target.requests) == 8
-
-
-def test_an_answer_in_between_begins_the_count_anew() -> None:
-    down = [n for n in range(28) if n % 5]  # four at a time
-    rows, _ = answered(ScriptedTarget(failing(dict.fromkeys(down, DOWN))))
-    assert failures_of(rows).kinds == (("failed", len(down)),)
-
-
 def test_an_unreadable_reply_is_an_answer_of_the_endpoint() -> None:
     errors = {n: "%%%" if n % 5 == 0 else DOWN for n in range(28)}
     rows, _ = answered(ScriptedTarget(failing(errors)))
@@ -176,24 +163,6 @@ def test_a_few_questions_that_all_fail_are_an_error_and_no_score(questions: int,
     with pytest.raises(TargetUnavailable) as caught:
         answered(ScriptedTarget(failing(dict.fromkeys(range(4), error))), QUESTIONS[:questions])
     assert str(error).rstrip(".") in str(caught.value)
-
-
-def test_a_few_questions_of_which_one_is_filtered_are_a_result() -> None:
-    rows, _ = answered(ScriptedTarget(failing({0: FILTERED, 1: DOWN, 2: DOWN})), QUESTIONS[:3])
-    assert failures_of(rows).kinds == (("filtered", 1), ("failed", 2))
-
-
-def test_a_run_after_one_that_ended_finds_out_anew() -> None:
-    runtime, limit = Runtime({"main": ScriptedTarget(failing({}))}), asyncio.Semaphore(1)
-    program = method("no_retrieval").build(runtime)
-
-    async def go(target: ScriptedTarget) -> int:
-        runtime.targets["main"] = target
-        return len(await evaluate(program, QUESTIONS, EM, limit=limit))
-
-    with pytest.raises(TargetUnavailable):
-        event_loop.run(go(ScriptedTarget(failing(dict.fromkeys(range(28), DOWN)))))
-    assert event_loop.run(go(ScriptedTarget(failing({3: DOWN})))) == 28
 
 
 def test_a_second_run_sends_what_failed_again_and_nothing_else() -> None:

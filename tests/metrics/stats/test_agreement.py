@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
-import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.errors import UsageError
 from ragc.metrics.stats.agreement import Agreement, JudgedAnswer, agreement
-from tests.examples import examples
 from tests.paths import SHARED_DATA
 
 NQ301 = SHARED_DATA / "judged" / "openqa_eval"
@@ -76,42 +71,6 @@ def test_an_unreadable_verdict_counts_as_not_correct_and_is_counted() -> None:
     )
     assert (figures.both, figures.judge_only, figures.human_only, figures.neither) == (1, 0, 1, 1)
     assert figures.unreadable == 2
-
-
-counts = st.tuples(*[st.integers(0, 30)] * 4).filter(any)
-
-
-@settings(max_examples=examples(30))
-@given(counts, st.integers(0, 5))
-def test_bounds_order_and_json(cells: tuple[int, int, int, int], seed: int) -> None:
-    given_rows = rows(*cells)
-    figures = agreement(given_rows, seed=seed)
-    random.Random(seed).shuffle(given_rows)
-    assert agreement(given_rows, seed=seed) == figures
-    assert figures.n == sum(cells)
-    for part, least in (
-        (figures.accuracy, 0),
-        (figures.kappa, -1),
-        (figures.precision, 0),
-        (figures.recall, 0),
-    ):
-        if part is not None:
-            assert least <= part.low <= part.mean <= part.high <= 1 + 1e-12
-    fields = json.loads(json.dumps(figures.to_json()))
-    assert fields["n"] == figures.n
-    assert fields["accuracy"]["mean"] == figures.accuracy.mean
-    assert (fields["kappa"] is None) == (figures.kappa is None)
-
-
-@settings(max_examples=examples(30))
-@given(counts)
-def test_kappa_is_symmetric_and_swapping_sides_swaps_precision_and_recall(
-    cells: tuple[int, int, int, int],
-) -> None:
-    one = agreement(rows(*cells), seed=0)
-    other = agreement([JudgedAnswer(bool(row.judge), row.human) for row in rows(*cells)], seed=0)
-    assert one.kappa == other.kappa
-    assert one.precision == other.recall
 
 
 def of_nq301(name: str) -> Agreement:

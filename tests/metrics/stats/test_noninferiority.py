@@ -9,7 +9,6 @@ import pytest
 
 from experiments.benchmarks import gate
 from ragc.errors import UsageError
-from ragc.metrics.stats.clusters import assumed_questions
 from ragc.metrics.stats.noninferiority import (
     Margin,
     margin,
@@ -44,25 +43,10 @@ def test_with_losses_alone_both_tests_are_the_binomial_ones() -> None:
     assert compared(0, 5).p_drop == 1
 
 
-def test_more_losses_and_a_smaller_allowed_loss_are_harder_to_pass() -> None:
-    by_losses = [compared(worse, 6).p_loss for worse in range(20)]
-    assert by_losses == sorted(by_losses)
-    by_allowed = [compared(6, 6, allowed=allowed).p_loss for allowed in (0.01, 0.03, 0.05, 0.1)]
-    assert by_allowed == sorted(by_allowed, reverse=True)
-
-
 def test_a_small_drop_can_be_shown_and_be_allowed() -> None:
     result = compared(20, 4, 1000)
     assert result.drop()
     assert result.small_loss()
-
-
-def test_the_same_in_any_order_and_with_a_group_a_question() -> None:
-    a, b = scores(7, 5, 120)
-    order = np.random.default_rng(0).permutation(120)
-    mixed = margin([a[i] for i in order], [b[i] for i in order], 0.05, seed=0)
-    assert mixed == margin(a, b, 0.05, seed=0)
-    assert margin(a, b, 0.05, seed=0, groups=[str(i) for i in range(120)]) == mixed
 
 
 def test_questions_in_groups_are_worth_fewer_and_five_groups_show_nothing() -> None:
@@ -103,18 +87,6 @@ def test_what_must_hold_in_simulated_runs() -> None:
     assert [cell for cell in cells if not cell["holds"]] == []
 
 
-@pytest.mark.parametrize("size", [0.3, 0.5])
-@thorough
-def test_a_true_loss_of_the_allowed_one_passes_seldom_with_graded_scores_too(size: float) -> None:
-    rng, passed, runs = np.random.default_rng(3), 0, 400
-    for _ in range(runs):
-        changes = rng.choice([-1, 0, 1], 200, p=[0.15 + 0.025 / size, 0.7, 0.15 - 0.025 / size])
-        half = size * rng.uniform(0.5, 1.5, 200) / 2
-        a, b = 0.5 - changes * half, 0.5 + changes * half
-        passed += margin(a.clip(0, 1).tolist(), b.clip(0, 1).tolist(), 0.05, seed=0).small_loss()
-    assert passed / runs <= 0.05 + 1.645 * (0.05 * 0.95 / runs) ** 0.5
-
-
 def test_the_number_of_questions_needed_lets_most_runs_of_equal_programs_pass() -> None:
     for worse in (5, 10, 20):
         _, b = scores(worse, worse, 200)
@@ -122,15 +94,3 @@ def test_the_number_of_questions_needed_lets_most_runs_of_equal_programs_pass() 
         needed = questions_needed(np.array(b) - np.array(a), 0.05)
         shares = gate.simulated(worse / 100, 0, runs=400, questions=needed)
         assert 0.72 <= shares[0] <= 0.88
-
-
-def test_many_questions_take_the_normal_distribution_which_agrees() -> None:
-    few, many = compared(130, 90, 1999), compared(130, 90, 2001)
-    assert few.p_loss == pytest.approx(many.p_loss, rel=0.1)
-
-
-def test_groups_without_a_change_count_as_what_is_assumed_at_most() -> None:
-    changes = [0.0] * 199 + [-1.0]
-    labels = [str(number % 20) for number in range(200)]
-    result = margin([1.0] * 200, [1.0 + change for change in changes], 0.05, seed=0, groups=labels)
-    assert result.effective <= assumed_questions([10] * 20) == 71

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 
 from ragc.metrics.stats.intervals import paired as compared
-from ragc.metrics.stats.intervals import verdict
 from ragc.metrics.stats.power import (
     ASSUMED_CHANGES,
     LARGE_GAIN,
@@ -71,43 +68,6 @@ def test_ten_questions_show_no_gain_that_often() -> None:
     shown = share_shown(drawn(10, ASSUMED_CHANGES.most, ASSUMED_CHANGES, 10))
     assert shown < 0.8
     assert shown == pytest.approx(power(10, ASSUMED_CHANGES.most), abs=SLACK)
-
-
-def test_power_is_that_of_the_verdict_itself() -> None:
-    rng = np.random.default_rng(4)
-    before = rng.integers(0, 2, (60, 20)).astype(float)
-    shift_by = rng.choice([0, 1, -1], before.shape, p=[0.4, 0.5, 0.1])
-    after = np.clip(before + shift_by, 0, 1)
-    for first, second in zip(before.tolist(), after.tolist(), strict=True):
-        better = verdict(compared(first, second, seed=0)) == "better"
-        line = np.array(second) - np.array(first)
-        assert better is (share_shown(line[None, :]) == 1)
-
-
-def test_the_best_case_that_the_note_once_took_is_far_from_the_truth() -> None:
-    best_case = smallest_gain(20, Changes(0.0))
-    assert best_case is not None
-    exact = 1 - sum(comb(20, i) * best_case**i * (1 - best_case) ** (20 - i) for i in range(least_changes()))
-    assert exact == pytest.approx(0.8, abs=1e-6)
-    assert share_shown(drawn(20, best_case, Changes(0.2), 3)) < 0.6
-    assert (smallest_gain(20) or 0) > best_case + 0.05
-
-
-@pytest.mark.parametrize("n", [30, 100])
-@thorough
-def test_scores_of_several_sizes_have_the_power_of_their_one_size(n: int) -> None:
-    rng = np.random.default_rng(n)
-    sizes = np.array([0.2, 0.4, 0.667, 1.0])
-    plain = rng.choice([0, 1, -1], (400, 400), p=[0.6, 0.25, 0.15]) * rng.choice(sizes, (400, 400))
-    changes = changes_of(plain.tolist())
-    assert changes is not None
-    gain = smallest_gain(n, changes)
-    assert gain is not None
-    shift = gain / sizes.mean()
-    lost = changes.lost * changes.size / sizes.mean()
-    signs = rng.choice([0, 1, -1], (RUNS, n), p=[1 - shift - 2 * lost, shift + lost, lost])
-    shown = share_shown(signs * rng.choice(sizes, (RUNS, n)))
-    assert shown == pytest.approx(0.8, abs=SLACK)
 
 
 def test_more_questions_show_smaller_gains_and_a_smaller_gain_needs_more() -> None:

@@ -14,7 +14,6 @@ from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.errors import ArtefactError, RecipeError
-from ragc.optimizers.compile.front import hypervolume
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
@@ -224,13 +223,6 @@ def test_bad_tables_are_one_sentence_each(folder: Path, sets: tuple[str, ...], s
     with pytest.raises(RecipeError) as caught:
         recipes.load(folder / "recipe.toml", sets)
     assert sentence in str(caught.value)
-
-
-def test_a_hypervolume_is_that_of_the_union() -> None:
-    assert hypervolume([(1, 1)]) == 1
-    assert hypervolume([(2, 1), (1, 2)]) == pytest.approx(3)
-    assert hypervolume([(2, 1), (1, 2), (1, 1)]) == pytest.approx(3)
-    assert hypervolume([(1, 1, 1), (2, 0.5, 1)]) == pytest.approx(1.5)
 
 
 def test_a_compiled_program_is_scored_by_the_metrics_of_its_limits_too(

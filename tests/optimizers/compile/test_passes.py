@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import FrozenInstanceError, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragc import recipe as recipes
-from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
 from ragc.core.progress import Progress
 from ragc.errors import (
-    BudgetExhausted,
     RecipeError,
     TargetUnavailable,
     UsageError,
@@ -84,27 +82,7 @@ async def first_passes(prepared: Prepared) -> tuple[Baseline, Searched, Selected
     return first, searched, await select(dev_search, searched)
 
 
-async def only_baseline(prepared: Prepared) -> Baseline:
-    async with open_search(
-        prepared.task, prepared.directory, prepared.limit, prepared.progress
-    ) as dev_search:
-        return await baseline(dev_search)
-
-
 # prepare
-
-
-def test_prepare_reads_everything_and_sends_nothing(folder: Path) -> None:
-    target = ScriptedTarget(needs_demos)
-    with prepared_in(folder, target) as prepared:
-        task = prepared.task
-        assert [len(questions) for questions in (task.train, task.dev, task.test)] == [15, 20, 25]
-        assert prepared.out == folder / "out"
-        assert (prepared.directory / "recipe.toml").is_file()
-        with pytest.raises(FrozenInstanceError):
-            prepared.out = folder  # type: ignore[misc]
-    assert target.requests == []
-    assert not (folder / "out").exists()
 
 
 def state_of(directory: Path) -> dict[str, bytes]:
@@ -174,65 +152,10 @@ def test_baseline_reserves_so_many_calls_that_the_search_cannot_spend_them(folde
     assert len(target.requests) <= 75
 
 
-def test_a_budget_that_does_not_last_for_the_baseline_is_spent(folder: Path) -> None:
-    with (
-        prepared_in(folder, ScriptedTarget(needs_demos), "budget.lm_calls=5") as prepared,
-        pytest.raises(BudgetExhausted),
-    ):
-        event_loop.run(only_baseline(prepared))
-
-
 # search and select
 
 
-def test_search_and_select_find_the_better_program_on_dev_alone(folder: Path) -> None:
-    target = ScriptedTarget(needs_demos)
-    with prepared_in(folder, target) as prepared:
-        first, searched, selected = event_loop.run(first_passes(prepared))
-        test = {question.question for question in prepared.task.test}
-    assert [trial.number for trial in searched.trials] == [0, 1, 2, 3, 4]
-    assert searched.trials[0].scores == first.scores == selected.dev["baseline"]
-    assert (searched.budget, searched.external) == ("", None)
-    assert selected.best.predictors()[0].demos
-    assert not selected.baseline.predictors()[0].demos
-    assert selected.facts["trials"] == len(selected.trials) - 1 == 4
-    prompts = {request.messages[-1].content for request in target.requests}
-    assert not any(question in prompt for question in test for prompt in prompts)
-
-
 # verify
-
-
-def test_verify_asks_the_test_questions_of_both_programs_and_nothing_else(folder: Path) -> None:
-    target = ScriptedTarget(needs_demos)
-    with prepared_in(folder, target) as prepared:
-        *_, selected = event_loop.run(first_passes(prepared))
-        on_dev = len(target.requests)
-        watched(prepared).phases.clear()
-        verified = event_loop.run(verify(prepared, selected))
-        same = event_loop.run(verify(prepared, replace(selected, best=selected.baseline)))
-    assert len(target.requests) - on_dev == 50  # the third look is replayed
-    assert watched(prepared).phases == ["baseline on test", "winner on test"] * 2
-    assert [len(rows) for rows in verified.rows.values()] == [25, 25]
-    assert (verified.verdict, verified.failures["winner"].n) == ("better", 0)
-    assert verified.scores["winner"]["em"].mean == 1.0 > verified.scores["baseline"]["em"].mean
-    assert same.differences["em"]["mean"] == 0
-    assert same.note.startswith("The baseline is kept:")
-
-
-def test_verify_measures_nothing_without_test_questions_or_without_a_budget(folder: Path) -> None:
-    target = ScriptedTarget(needs_demos)
-    with prepared_in(folder, target, "data.test=0") as prepared:
-        *_, selected = event_loop.run(first_passes(prepared))
-        on_dev, verified = len(target.requests), event_loop.run(verify(prepared, selected))
-    assert len(target.requests) == on_dev
-    assert (verified.verdict, verified.failures) == (NOT_MEASURED, {})
-    assert dict(verified.rows) == {"baseline": (), "winner": ()}
-    with prepared_in(folder, target, "budget.lm_calls=75", out="other") as prepared:
-        *_, selected = event_loop.run(first_passes(prepared))
-        prepared.task.budget.hold(70)
-        assert event_loop.run(verify(prepared, selected)).verdict == NOT_MEASURED
-        assert watched(prepared).notes[-1].startswith("test not measured: ")
 
 
 # write

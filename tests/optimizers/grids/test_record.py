@@ -94,20 +94,6 @@ def test_a_recording_cut_off_anywhere_goes_on_and_sends_nothing_twice(
     assert np.array_equal(grid.tokens, expected.tokens)
 
 
-def test_what_is_cut_off_is_a_grid_with_missing_cells(record: Record, folder: Path) -> None:
-    with pytest.raises((Killed, RagcError)):
-        record(target=dying(needs_demos, 20))
-    assert sorted(path.name for path in (folder / "grid").glob("*.jsonl")) == ["000.jsonl", "001.jsonl"]
-    grid = ragc.read_grid(folder / "grid")
-    assert not grid.complete
-    assert len(grid.settings) == 6
-    assert np.isnan(grid.scores("em")[2:]).all()
-    assert np.isnan(grid.tokens[2:]).all()
-    assert not grid.failed.any()
-    assert grid.remarks[0] == "32 of 48 cells are missing, of 4 settings."
-    assert np.isnan(grid.means("em")[2:]).all()
-
-
 def test_a_grid_has_a_file_a_setting_and_a_second_run_changes_nothing(record: Record, folder: Path) -> None:
     out = record().path
     files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -302,15 +288,6 @@ def test_questions_without_a_readable_answer_are_failed_cells(record: Record) ->
     assert any("have no readable answer" in remark for remark in grid.remarks)
 
 
-def test_constant_scores_and_a_single_setting_are_remarked(record: Record) -> None:
-    target = ScriptedTarget(lambda request: {"answer": "mauve"})
-    sets = ("grid.settings=[{top_k=3}]", "grid.product=[]")
-    grid = record(target=target, sets=sets)
-    assert grid.complete
-    assert "There is one setting, and nothing to compare it with." in grid.remarks
-    assert "em is 0 in every cell, so it tells no settings apart." in grid.remarks
-
-
 def test_a_metric_that_does_not_apply_is_nan_in_a_complete_grid(record: Record, folder: Path) -> None:
     rows = read_rows(folder / "questions.jsonl")
     for row in rows[::2]:
@@ -332,12 +309,6 @@ def test_two_processes_do_not_record_one_grid(record: Record, folder: Path) -> N
     )
     with FileLock(f"{state}.lock"), pytest.raises(UsageError, match="Another process is recording to"):
         record(target=ScriptedTarget([]))
-
-
-def test_a_sample_may_be_the_whole_space(record: Record) -> None:
-    sets = ('search.knobs=["top_k"]', "search.demos=0", "search.ranges={top_k=[1,12]}")
-    grid = record(sets=(*sets, "grid.settings=[]", "grid.product=[]", "grid.sample=11"))
-    assert sorted(one["top_k"] for one in grid.settings) == list(range(1, 13))
 
 
 def test_a_model_of_this_machine_is_named_without_its_path() -> None:
@@ -396,14 +367,6 @@ def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
 def test_a_wrong_set_of_demonstrations_is_refused_before_anything_is_sent(record: Record) -> None:
     with pytest.raises(UsageError, match=r"grid\.settings\.0: demo_set must be below 4 for filled"):
         record(sets=("grid.settings=[{demos=1, demo_set=4}]",), target=ScriptedTarget([]))
-
-
-def test_a_recipe_with_a_grid_is_written_and_read_again(folder: Path) -> None:
-    recipe = recipes.load(folder / "recipe.toml", ["grid.sample=3", 'grid.baseline={wording="brief"}'])
-    again = recipes.parse(recipe.to_toml(), base=folder)
-    assert again == recipe
-    assert len(again.grid.settings) == 6
-    assert recipe.identity() == recipes.load(folder / "recipe.toml", ["grid={}"]).identity()
 
 
 def test_the_dry_run_estimates_what_is_missing(record: Record, folder: Path, monkeypatch: Any) -> None:

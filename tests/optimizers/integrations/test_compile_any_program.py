@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-import numpy as np
 import pytest
 from dspy import lm15
 
@@ -131,16 +129,6 @@ class Called:
         return 0.5
 
 
-async def awaited(example: Any, pred: Any, trace: Any = None) -> float:
-    await asyncio.sleep(0)
-    return -2.5
-
-
-def of_gepa(gold: Any, pred: Any, trace: Any, pred_name: Any, pred_trace: Any) -> Any:
-    assert trace is pred_name is pred_trace is None
-    return dspy.Prediction(score=3.0, feedback="longer")
-
-
 def by_name(example: Any, pred: Any, *, trace: Any) -> int:
     assert trace is None
     return 4
@@ -153,15 +141,10 @@ class AsModule(dspy.Module):
 
 METRICS: dict[str, tuple[Any, float]] = {
     "two places": (lambda example, pred: True, 1.0),
-    "rounding": (lambda example, pred: 1.0000000000000002, 1.0),
-    "numpy": (lambda example, pred, trace=None: np.float32(0.25), 0.25),
-    "numpy bool": (lambda example, pred, trace=None: np.bool_(False), 0.0),
     "dictionary": (lambda example, pred, trace=None: {"score": 7, "feedback": "more"}, 7.0),
     "any places": (lambda *places: len(places), 2.0),
     "callable": (Called(), 0.5),
     "module": (AsModule(), 1.0),
-    "awaited": (awaited, -2.5),
-    "GEPA's five": (of_gepa, 3.0),
     "by name": (by_name, 4.0),
 }
 
@@ -253,7 +236,7 @@ def test_labelled_demonstrations_are_examples_with_fields_of_the_predictor(using
     compiled, (line,) = bootstrapped(using, never, [*labelled, document(13)], demo_kinds=["labelled"])
     assert line.startswith("demonstrations: 0 bootstrapped")
     assert len(compiled.write.demos) in (1, 2)
-    assert all(demo.keys() == {"document", "tags", "summary"} for demo in compiled.write.demos)
+    assert all(set(demo.keys()) == {"document", "tags", "summary"} for demo in compiled.write.demos)
 
 
 def test_candidates_that_show_one_program_are_one(using: Any) -> None:

@@ -131,7 +131,7 @@ def test_failures_are_told_and_what_answered_nothing_is_pruned(
     assert nothing.state == optuna.trial.TrialState.PRUNED
     failures = nothing.user_attrs["ragc:failures"]
     assert (failures["n"], failures["of"]) == (20, 20)
-    assert failures["reasons"][0]["reason"].startswith("A reply does not fit")
+    assert failures["reasons"][0]["reason"].startswith("A reply is no JSON")
     assert optuna_study.trials[2].user_attrs["ragc:failures"]["n"] == 1
     assert nothing not in optuna_study.best_trials
 

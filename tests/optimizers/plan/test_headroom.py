@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,28 +95,6 @@ def test_the_budget_is_hard(measure: Probe, calls: int, readable: bool) -> None:
     else:
         assert result.settings
     assert 0 < len(target.requests) <= calls
-
-
-@pytest.mark.parametrize(
-    ("sets", "calls", "advice"),
-    [
-        ((), 1, "raise --calls."),
-        (("budget.lm_calls=5000",), 1, "raise --calls."),
-        (("budget.lm_calls=2",), 300, "raise --calls and budget.lm_calls."),
-    ],
-)
-def test_too_few_calls_say_what_to_raise(
-    measure: Probe, sets: tuple[str, ...], calls: int, advice: str
-) -> None:
-    target = ScriptedTarget([])
-    with pytest.raises(UsageError, match=rf"{re.escape(advice)}$"):
-        measure(*NO_DEMOS, *sets, calls=calls, target=target)
-
-
-def test_the_budget_of_the_recipe_holds_too(measure: Probe) -> None:
-    target = ScriptedTarget(needs_demos)
-    measure(*NO_DEMOS, "budget.lm_calls=70", target=target)
-    assert 0 < len(target.requests) <= 70
 
 
 def test_repeated_it_sends_nothing_and_says_the_same(measure: Probe) -> None:
@@ -298,12 +275,6 @@ def test_demonstrations_that_cost_too_much_are_left_out_and_named(measure: Probe
     assert "demonstrations, which take about 15 calls" in result.left_out
     assert {question_number(request) for request in target.requests} <= set(range(15, 35))
     assert any(line.startswith("not tried") for line in result.lines())
-
-
-def test_a_change_behind_a_limit_of_tokens_ends_it_with_what_there_is(measure: Probe) -> None:
-    result = measure(*NO_DEMOS, "budget.tokens=12000")
-    assert "budget of 12000 tokens is spent" in result.budget
-    assert 1 <= len(result.settings) < 12
 
 
 @pytest.mark.parametrize("gain", [0.0, -0.1, float("nan"), float("inf")])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from experiments.benchmarks.search.choosing.table_study import study_picks
 from experiments.benchmarks.search.choosing.worlds import World
-from ragc.errors import UsageError
 from ragc.optimizers.search.allocation import (
     ANSWERS,
     MIN_BEFORE_STOP,
@@ -89,57 +88,6 @@ def test_rivals_go_on_and_a_leader_until_it_may_win(
     means: list[float], deviations: list[float], seen: list[int], expected: list[int]
 ) -> None:
     assert looks(means, deviations, seen) == expected
-
-
-def test_a_second_look_of_a_round_goes_to_another_kind_of_setting() -> None:
-    """Settings 1 and 2 are alike in all but name, 3 promises a little less: a look at 1 tells of 2, too."""
-    covariance = np.diag([1e-4, 0.04, 0.04, 0.0361])
-    covariance[1, 2] = covariance[2, 1] = 0.0399
-    known = Posterior(np.array([0.5, 0.5, 0.5, 0.5]), covariance, 0.2)
-
-    def round_of(most: int) -> list[int]:
-        return next_looks(known, [40, 0, 0, 0], [1, 2, 3], questions=100, most=most, tolerance=0.001)
-
-    assert round_of(1) == [1]
-    assert round_of(2) == [1, 3]
-    assert sorted(round_of(3)) == [1, 2, 3]
-
-
-@given(st.integers(0, 1000))
-def test_the_last_bits_do_not_order_looks_that_promise_nothing(seed: int) -> None:
-    """Every setting is many deviations behind, and other linear algebra differs in the last bits."""
-    rng = np.random.default_rng(seed)
-    mean, loadings = rng.uniform(0.1, 0.2, 8), rng.normal(size=(8, 3)) / 1000
-    mean[0], covariance = 0.9, loadings @ loadings.T + np.eye(8) / 1e6
-    exact = Posterior(mean, covariance, 0.2)
-    other = Posterior(mean * (1 + rng.normal(size=8) * 1e-15), covariance * (1 + 1e-15), 0.2)
-    rounds = [
-        next_looks(known, [60, *[20] * 7], range(1, 8), questions=60, most=7, tolerance=-1.0)
-        for known in (exact, other)
-    ]
-    assert rounds[0] == rounds[1] == [*range(1, 8)]
-
-
-@given(st.integers(0, 1000), st.integers(1, 5))
-def test_a_longer_round_begins_with_the_looks_of_a_shorter_one(seed: int, most: int) -> None:
-    rng = np.random.default_rng(seed)
-    loadings = rng.normal(size=(6, 4)) / 10
-    known = Posterior(rng.random(6), loadings @ loadings.T + np.eye(6) / 1000, 0.2)
-    seen = [60, *rng.integers(0, 60, 5).tolist()]
-
-    def round_of(count: int) -> list[int]:
-        return next_looks(known, seen, range(1, 6), questions=60, most=count, tolerance=1e-9)
-
-    shorter, longer = round_of(most), round_of(most + 1)
-    assert longer[: len(shorter)] == shorter
-    assert len(set(longer)) == len(longer) <= most + 1
-
-
-def test_a_round_has_room_for_some() -> None:
-    means, deviations, seen = [0.5] * 6, [0.01, *[0.1] * 5], [100, *[20] * 5]
-    assert looks(means, deviations, seen, most=2) == [1, 2]
-    with pytest.raises(UsageError, match="at least one, found 0"):
-        looks(means, deviations, seen, most=0)
 
 
 @settings(max_examples=examples(10), deadline=None)

@@ -118,7 +118,7 @@ def test_failures_stand_beside_every_score(run: Run, folder: Path) -> None:
     assert result.verdict == "better"
     score, best, what = lines.trials[0]
     assert (score, best) == (0, 0)
-    text = r"20 of 20 questions failed: A reply does not fit its signature"
+    text = r"20 of 20 questions failed: A reply is no JSON"
     assert re.match(rf"baseline; {text}", what)
     assert not any("failed" in note for score, _, note in lines.trials.values() if score)
     assert result.failure_lines[0].startswith("baseline on dev: 20 of 20 questions failed: A reply")
@@ -165,7 +165,7 @@ def test_an_unreadable_test_split_is_no_verdict_on_either(run: Run, folder: Path
         return {"answer": colour_of(request)} if question else RUBBISH
 
     result = run(sets=("search.demos=0",), target=ScriptedTarget(reply))
-    assert result.verdict.startswith("nothing answered: A reply does not fit its signature")
+    assert result.verdict.startswith("nothing answered: A reply is no JSON")
 
 
 @pytest.mark.parametrize(("optimizer", "answered"), [("random", ""), ("random", "number20?")])

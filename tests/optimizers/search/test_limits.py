@@ -17,8 +17,7 @@ from ragc.metrics.limits import LEAST_QUESTIONS, CostLimit
 from ragc.optimizers.candidates.eligible import most_excess, within_limits
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
-from ragc.optimizers.search.looks import best_looks, likely_over
-from ragc.optimizers.search.selection import FittedScores, expected_scores, pareto_front, select
+from ragc.optimizers.search.selection import expected_scores, pareto_front, select
 from ragc.optimizers.search.tell import finish, sampler_view
 from ragc.recipe.models import SelectionRule
 
@@ -75,32 +74,6 @@ def test_the_front_holds_no_trial_over_a_limit() -> None:
     rule = SelectionRule((F1, TOKENS), F1, limits=(CostLimit("tokens", 350),))
     assert {one.number for one in pareto_front(trials, rule)} <= {0, 1, 2}
     assert within_limits([], rule.limits) == []
-
-
-def test_settings_that_exceed_a_limit_answer_no_more_questions() -> None:
-    """Trial 2 leads and costs ten times what is allowed; the next in score answers in its place."""
-    base = trial(0, [0.0, 1.0] * 10, [100.0] * 20)
-    some = [
-        trial(number, [float(n % 4 < number) for n in range(8)], [cost + n for n in range(8)], complete=False)
-        for number, cost in ((1, 120.0), (2, 5000.0), (3, 4000.0))
-    ]
-    limits = (CostLimit("tokens", 500),)
-    fitted = FittedScores.to([base, *some], F1)
-    assert {2, 3} & set(best_looks(fitted, [base, *some], (), F1, 4))
-    assert best_looks(fitted, [base, *some], (), F1, 4, limits) == [1]
-    assert likely_over([base, *some], (), limits) == {2, 3}
-
-
-def test_the_model_of_costs_leaves_out_candidates_that_were_not_tried() -> None:
-    """All that was tried with the greater value costs far too much."""
-    trials = [
-        replace(one, candidate=Candidate({"top_k": number % 2, "cot": number > 1}))
-        for number, one in enumerate(
-            trial(n, [0.5] * 10, [100.0 + 2000 * (n % 2) + q for q in range(10)]) for n in range(4)
-        )
-    ]
-    fresh = [Candidate({"top_k": top_k, "cot": True, "layout": "json"}) for top_k in (0, 1)]
-    assert likely_over(trials, fresh, (CostLimit("tokens", 800),)) == {1, 3, 5}
 
 
 def test_optuna_knows_by_how_much_each_trial_exceeds_each_limit() -> None:

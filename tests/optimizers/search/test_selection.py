@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc import metrics
 from ragc.metrics.base import UNMEASURED, Objective
@@ -113,38 +111,6 @@ def test_the_front_has_what_no_other_trial_beats_and_pick_chooses_in_it() -> Non
     assert [t.number for t in pareto_front(trials, SelectionRule((F1, COST), F1))] == [0, 1, 4]
     assert select(trials, SelectionRule((F1, COST), F1)).number == 1
     assert select(trials, SelectionRule((F1, COST), COST)).number == 4
-
-
-@given(st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=1, max_size=6))
-def test_expected_scores_are_finite_and_differ_from_the_means_by_what_was_shrunk(
-    scores: list[list[float]],
-) -> None:
-    trials = [tried(n, line) for n, line in enumerate(scores)]
-    for number, expected in expected_scores(trials, F1).items():
-        assert expected.value + expected.shrunk == pytest.approx(sum(scores[number]) / 6, abs=1e-9)
-        assert -1 <= expected.value <= 2
-        assert 0 <= expected.risk <= 1
-    chosen = select([only(t) for t in trials], SelectionRule.by(F1))
-    expected = expected_of_choice([only(t) for t in trials], SelectionRule.by(F1), chosen)
-    assert expected.value + expected.shrunk == pytest.approx(sum(scores[chosen.number]) / 6, abs=1e-9)
-    assert 0 <= expected.value <= 1
-
-
-def test_what_is_expected_does_not_depend_on_the_unit() -> None:
-    trials = [tried(n, [0.0] * 6, 0.0) for n in range(4)]
-    rng = np.random.default_rng(1)
-    costs = rng.random((4, 6)) + np.arange(4)[:, None] / 3
-
-    def expected(scale: float) -> list[float]:
-        rows = [
-            replace(t, scores=tuple({"tokens": c * scale} for c in line))
-            for t, line in zip(trials, costs, strict=True)
-        ]
-        chosen = select([replace(t, values=t.values[1:]) for t in rows], SelectionRule.by(COST))
-        of_chosen = expected_of_choice(rows, SelectionRule.by(COST), chosen)
-        return [e.value / scale for e in (of_chosen, *expected_scores(rows, COST).values())]
-
-    assert expected(1.0) == pytest.approx(expected(5000.0))
 
 
 @thorough

@@ -29,28 +29,11 @@ def pool(*trials: TrialResult) -> ParentPool:
     return ParentPool.of(trials, EM)
 
 
-def test_a_trial_that_leads_nowhere_alone_is_left_out() -> None:
-    members = pool(trial(0, [1, 0, 0]), trial(1, [1, 1, 0], answer=1), trial(2, [0, 0, 1], answer=2))
-    assert members.leads == {1: {0, 1}, 2: {2}}
-
-
-def test_of_equal_trials_the_later_is_built_on() -> None:
-    assert set(pool(trial(0, [1, 0]), trial(1, [1, 0], answer=1)).leads) == {1}
-
-
 def test_parents_are_drawn_by_the_questions_they_lead() -> None:
     members = pool(trial(1, [1, 1, 1, 0], answer=1), trial(2, [0, 0, 0, 1], answer=2))
     rng = random.Random(1)
     drawn = Counter(members.draw(rng).number for _ in range(2000))
     assert 0.70 < drawn[1] / 2000 < 0.80
-
-
-def test_a_pair_leads_on_different_questions_and_the_better_comes_first() -> None:
-    one, other = trial(1, [1, 0, 0], answer=1), trial(2, [0, 1, 1], answer=2)
-    pair = pool(one, other).draw_pair(random.Random(1))
-    assert pair is not None
-    assert [parent.number for parent in pair] == [2, 1]
-    assert pool(one).draw_pair(random.Random(1)) is None
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=5, max_size=5), min_size=1, max_size=7))

@@ -63,7 +63,7 @@ def gated(request: ChatRequest) -> dict[str, Any]:
     """Knows what it does not need to look up, and reads only what it needs."""
     thing = number(request)
     if "need" in (request.schema or {})["properties"]:
-        return {"need": {"percent": percent(thing)}}
+        return {"need": percent(thing)}
     reads = "Passages:" in request.messages[-1].content
     right = (percent(thing) > BEST) is reads
     known = ("red", "green", "blue", "black", "white")[thing % 5]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ragc.errors import DataError, RecipeError, TargetUnavailable, UnknownName, 
 from ragc.optimizers.grids.tables.listing import listing, needs
 from ragc.optimizers.grids.tables.result import TOO_FEW, _relation
 from ragc.optimizers.grids.tables.run import estimate
-from ragc.optimizers.grids.tables.table import load
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from tests.optimizers.grids.tables.common import Run, answer
@@ -66,27 +64,6 @@ def test_what_differs_is_said_in_words(run: Run) -> None:
     assert "No answer" not in text
     other = run("prefrag-main", beside="Llama3.1-8B-Instruct", limit=4, **MAIN)
     assert other.figures(other.cells[0])[0]["paper"] == 36.4
-
-
-def test_knobs_of_the_model_that_is_compared_are_set(run: Run, tmp_path: Path) -> None:
-    table = load("prefrag-main")
-    use = replace(table.use("hotpotqa"), model_knobs={"Llama3.1-8B-Instruct": {"query_pos": "after"}})
-    own = replace(table, data=tuple(use if other.id == use.id else other for other in table.data))
-    prompts = {}
-    for model in (table.model, "Llama3.1-8B-Instruct"):
-        target = ScriptedTarget(answer)
-        run(own, target=target, beside=model, limit=1, out=tmp_path / model, **MAIN)
-        prompts[model] = target.requests[0].messages[-1].content
-    first = {model: prompt.partition(":")[0] for model, prompt in prompts.items()}
-    assert first == {table.model: "Question", "Llama3.1-8B-Instruct": "Passages"}
-
-
-def test_own_settings_and_questions_without_an_answer_are_said(run: Run) -> None:
-    target = ScriptedTarget(lambda request: "")
-    sets = ("knobs.k_local=2", "targets.main.options.threads=1")
-    result = run("prefrag-main", target=target, sets=sets, limit=4, **MAIN)
-    assert "Set here: knobs.k_local=2; all else is as in the table." in result.differs
-    assert "No answer: 4 of 4 questions of vanilla_local on hotpotqa, which count as wrong." in result.differs
 
 
 def test_rows_are_those_of_ragc_eval_and_a_second_run_sends_nothing(run: Run, tmp_path: Path) -> None:
@@ -181,12 +158,6 @@ def test_a_row_that_needs_more_is_left_out_or_refused_by_name(run: Run) -> None:
     assert any(text.startswith("api on crag: ") and "mock API of CRAG" in text for text in result.left_out)
     with pytest.raises(UsageError, match="needs the source kg"):
         run("ragx-sources", rows=["api"])
-
-
-def test_a_source_that_the_user_configures_is_used(run: Run, tmp_path: Path) -> None:
-    result = run("ragx-sources", rows=["api"], limit=1, sets=["sources.kg.kind=bm25"])
-    assert result.cells[0].sources["kg"] == "bm25"
-    assert any(text.startswith("Source kg: bm25 here; the mock API of CRAG") for text in result.differs)
 
 
 def test_roles_that_nobody_configures_are_played_by_the_main_target(run: Run) -> None:
