@@ -11,13 +11,11 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from queue import SimpleQueue
 from typing import Any
 
 import dspy
@@ -25,7 +23,7 @@ from dspy.adapters.utils import serialize_for_json
 from dspy.clients.call_result import attributes
 from dspy.utils.callback import with_callbacks
 
-from ragc.core import counters, event_loop
+from ragc.core import counters
 from ragc.core.digest import canonical
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, RagcError, RequestRefused
@@ -74,27 +72,16 @@ class OwnQuestion:
 
     `names` are names and predictors by identity, and by `stage`, which copies made in a call keep. `stopped`
     is the first error that ends more than this question, as the module may catch it. Calls are refused once
-    whoever waited for the answer has `gone`. `calls` wait for their predictor's entry in DSPy's trace, and
-    `pending` ones are being stored. `tracked` counts their entries in DSPy's usage tracker.
+    whoever waited for the answer has `gone`. `calls` wait for their predictor's entry in DSPy's trace;
+    `tracked` counts their entries in DSPy's usage tracker.
     """
 
     names: Mapping[Any, tuple[str, Any]]
     context: Context = field(default_factory=Context)
     calls: list[LMCall] = field(default_factory=list)
-    pending: list[Future[Any]] = field(default_factory=list)
     tracked: int = 0
     stopped: RagcError | None = None
     gone: bool = False
-
-    async def settle(self) -> None:
-        """Waits until all replies are stored. Raises what stopped the question."""
-        for pending in self.pending:
-            try:
-                await asyncio.wrap_future(pending)
-            except RagcError as error:
-                self.stopped = self.stopped or error
-        if self.stopped is not None:
-            raise self.stopped
 
     def take(self, predictor: Any, inputs: Any, prediction: Any) -> tuple[Any, Any, Any]:
         """Records the calls that `predictor` made for `prediction`; returns the entry of DSPy's trace."""
@@ -147,7 +134,7 @@ def _values(record: Any) -> dict[str, Any]:
     return {n: v if isinstance(v, atoms) else serialize_for_json(v) for n, v in record.items()}
 
 
-def _loop() -> Any:
+def loop_here() -> Any:
     """Returns the loop that runs in this thread; None outside of one."""
     try:
         return asyncio.get_running_loop()
@@ -157,7 +144,7 @@ def _loop() -> Any:
 
 def _place() -> object:
     """Returns what a call and its predictor share: the task, or else the thread."""
-    return threading.get_ident() if _loop() is None else asyncio.current_task()
+    return threading.get_ident() if loop_here() is None else asyncio.current_task()
 
 
 def current() -> OwnQuestion | None:
@@ -192,44 +179,31 @@ class Gated(dspy.BaseLM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
         """Returns the outputs of a call, sent in this thread unless they are stored."""
-        with self._called(prompt, messages, settings) as (question, call, tracker):
+        with self._called(prompt, messages, settings) as (call, tracker):
             send = partial(super().__call__, prompt, messages=messages, **settings)
             if not self._is_users(prompt):
                 return send()
-            orders: SimpleQueue[Future[Any]] = SimpleQueue()
 
-            async def ordered() -> Reply:
-                order: Future[Reply] = Future()
-                orders.put(order)
-                return await asyncio.wrap_future(order)
+            async def send_here() -> Reply:
+                try:
+                    return call.replied(request, send(), tracker)
+                except BaseException as error:
+                    call.raised = error
+                    raise
 
-            request = self._request(call, settings, ordered)
-            if _awaited[_loop()]:  # a twin that is awaited would be sent on the loop that waits here
+            request = self._request(call, settings, send_here)
+            if _awaited[loop_here()]:  # a twin that is awaited would be sent on the loop that waits here
                 request = replace(request, sample=1)
-            asked = asyncio.run_coroutine_threadsafe(self._ask(request), event_loop.get())
-            asked.add_done_callback(orders.put)
-            while (order := orders.get()) is not asked:
-                if order.set_running_or_notify_cancel():
-                    try:
-                        reply = call.replied(request, send(), tracker)
-                    except BaseException as error:
-                        call.raised = error
-                        order.set_exception(error)
-                        continue
-                    order.set_result(reply)
-                    if question is not None:  # which waits at its end: storing takes longer than the rest
-                        question.pending.append(asked)
-                        call.add(reply)
-                        return _outputs_in(reply)
-            return self._found(call, asked.result(), prompt, messages, settings)
+            answer = self.ragc_runtime.gateway.ask_here(target_of(self.ragc_lm), request)
+            return self._found(call, answer, prompt, messages, settings)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
         """Awaits what `__call__` returns; sent on this loop unless the outputs are stored."""
-        with self._called(prompt, messages, settings) as (_, call, tracker):
+        with self._called(prompt, messages, settings) as (call, tracker):
             send = partial(super().acall, prompt, messages=messages, **settings)
             if not self._is_users(prompt):
                 return await send()
-            context, loop = copy_context(), _loop()
+            context, loop = copy_context(), loop_here()
 
             async def send_here() -> Reply:
                 try:
@@ -245,7 +219,7 @@ class Gated(dspy.BaseLM):
             request = self._request(call, settings, ordered)
             _awaited[loop] += 1
             try:
-                answer = await event_loop.on_loop(self._ask(request))
+                answer = await self.ragc_runtime.gateway.ask(target_of(self.ragc_lm), request)
             finally:
                 _awaited[loop] -= 1
             return self._found(call, answer, prompt, messages, settings)
@@ -253,9 +227,6 @@ class Gated(dspy.BaseLM):
     def _is_users(self, prompt: Any) -> bool:
         """Whether a call is the user's own LM's; a target of ragc passes the gateway by its engine."""
         return not isinstance(self.ragc_lm, RagLM) and not isinstance(prompt, dspy.lm15.Request)
-
-    async def _ask(self, request: LMRequest) -> GatewayReply:
-        return await self.ragc_runtime.gateway.ask(target_of(self.ragc_lm), request)
 
     def _request(self, call: LMCall, settings: Mapping[str, Any], send: Any) -> LMRequest:
         """Returns the request by which store and budget know a call: all that affects its outputs."""
@@ -293,7 +264,7 @@ class Gated(dspy.BaseLM):
     @contextmanager
     def _called(
         self, prompt: Any, messages: Any, settings: dict[str, Any]
-    ) -> Iterator[tuple[Any, LMCall, Any]]:
+    ) -> Iterator[tuple[LMCall, Any]]:
         """Records a call of the question of this context, its usage, and an error that ends more than it.
 
         Raises CancelledError if nobody waits for the answer, and in the place of the gateway's error what
@@ -309,7 +280,7 @@ class Gated(dspy.BaseLM):
         token = _calling.set(call)
         try:
             with dspy.track_usage() as tracker:
-                yield question, call, tracker
+                yield call, tracker
             if question is not None and not isinstance(prompt, dspy.lm15.Request):
                 question.tracked += sum(map(len, tracker.usage_data.values()))
         except Exception as error:
