@@ -39,6 +39,9 @@ SETTING = "ragc_own_question"
 
 running: ContextVar[OwnQuestion | None] = ContextVar("ragc_own_running", default=None)
 
+ATOMS = (str, int, float, type(None))
+"""Values that are JSON; DSPy's serializer needs 100 us for each."""
+
 Messages = tuple[tuple[Any, str], ...]
 """The messages of a call as (role, content); what is no text alone is JSON."""
 
@@ -97,13 +100,15 @@ class OwnQuestion:
     def record(self, calls: list[LMCall], inputs: Any, outputs: Any, entry: Any = None) -> None:
         """Adds `calls` of one predictor to the trace, where the first began."""
         used, name = sum((call.usage for call in calls), Usage()), self.name_of(calls[0].caller)[0]
+        if calls[0].spot is None:
+            return
+        run, position = calls[0].spot
+        sent = trace.Sent(lambda: calls[0].messages, [call.text for call in calls])
         event = trace.Call(
             name, "main", inputs, outputs, repaired=len(calls) > 1, prompt_tokens=used.prompt,
-            completion_tokens=used.completion,
-            sent=trace.Sent(lambda: calls[0].messages, [call.text for call in calls]),
+            completion_tokens=used.completion, at=position, sent=sent,
         )  # fmt: skip
-        if calls[0].spot is not None:
-            calls[0].spot[0].add(calls[0].spot[1], event, entry)
+        run.add(position, event, entry)
 
     def name_of(self, predictor: Any) -> tuple[str, Any]:
         """Returns name and original of `predictor`, which may be a copy, or made while the module runs."""
@@ -130,8 +135,7 @@ class Steps(list[Any]):
 
 def _values(record: Any) -> dict[str, Any]:
     """Returns the values of inputs or of a prediction as JSON can hold them."""
-    atoms = str | int | float | None  # for which DSPy's serializer needs 100 us each
-    return {n: v if isinstance(v, atoms) else serialize_for_json(v) for n, v in record.items()}
+    return {n: v if isinstance(v, ATOMS) else serialize_for_json(v) for n, v in record.items()}
 
 
 def loop_here() -> Any:
@@ -236,7 +240,7 @@ class Gated(dspy.BaseLM):
         most = int(longest or target_of(self.ragc_lm).context_tokens) * int(merged.get("n", 1))
         return LMRequest(
             messages=tuple(Message(*message) for message in call.messages),
-            schema={"settings": json.loads(json.dumps(merged, default=_plain, sort_keys=True))},
+            schema={"settings": {n: v if isinstance(v, ATOMS) else _json(v) for n, v in merged.items()}},
             sampling=Sampling(temperature=float(merged.get("temperature", 1.0)), max_tokens=most),
             send=send,
         )
@@ -244,7 +248,9 @@ class Gated(dspy.BaseLM):
     def _found(self, call: LMCall, answer: GatewayReply, prompt: Any, messages: Any, settings: Any) -> Any:
         """Returns the outputs in `answer`. Callbacks and histories hear of stored ones, as in DSPy."""
         call.add(answer.reply)
-        outputs = _outputs_in(answer.reply)
+        outputs = attributes(json.loads(answer.reply.text))
+        if not answer.cached:
+            return outputs
 
         @with_callbacks  # type: ignore[untyped-decorator]
         def cached(lm: Any, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
@@ -259,7 +265,7 @@ class Gated(dspy.BaseLM):
                 )  # fmt: skip
             return outputs
 
-        return cached(self, prompt, messages=messages, **settings) if answer.cached else outputs
+        return cached(self, prompt, messages=messages, **settings)
 
     @contextmanager
     def _called(
@@ -311,17 +317,18 @@ def _content(message: Mapping[str, Any]) -> str:
     if isinstance(content, str) and len(message) == 2:
         return content
     more = {name: value for name, value in message.items() if name != "role"}
-    return canonical(json.loads(json.dumps(more, default=_plain)))
+    return canonical(_json(more))
+
+
+def _json(value: Any) -> Any:
+    """Returns `value` as JSON can hold it."""
+    return json.loads(json.dumps(value, default=_plain))
 
 
 def _plain(value: Any) -> Any:
     """Returns a value of a call's settings or outputs as JSON can hold it."""
     dump = getattr(value, "model_json_schema" if isinstance(value, type) else "model_dump", None)
     return repr(value) if dump is None else dump()
-
-
-def _outputs_in(reply: Reply) -> Any:
-    return attributes(json.loads(reply.text))
 
 
 @cache

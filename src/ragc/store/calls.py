@@ -141,18 +141,19 @@ class CallStore:
                 work = self._find_or_make(key, make, read, write)
                 flight = asyncio.ensure_future(work) if event_loop.is_on_loop() else Future[Any]()
                 self._in_flight[key] = flight
-                flight.add_done_callback(lambda done: self._in_flight.pop(key))
-                flight.add_done_callback(_retrieve)
         if not first:
             value, _ = await event_loop.wait(_landed(flight))
             return value, True
         if isinstance(flight, asyncio.Task):
+            flight.add_done_callback(lambda done: self._in_flight.pop(key))
+            flight.add_done_callback(_retrieve)
             return cast("tuple[T, bool]", await asyncio.shield(flight))
         flight.set_running_or_notify_cancel()
         try:
             flight.set_result(await work)
         except BaseException as error:
             flight.set_exception(error)
+        del self._in_flight[key]
         return cast("tuple[T, bool]", flight.result())
 
     async def _find_or_make(
@@ -263,7 +264,7 @@ async def _landed(flight: asyncio.Task[Any] | Future[Any]) -> Any:
     return await asyncio.shield(asyncio.wrap_future(flight))
 
 
-def _retrieve(done: asyncio.Future[Any] | Future[Any]) -> None:
+def _retrieve(done: asyncio.Future[Any]) -> None:
     """Looks at the exception that nobody waits for any more, which the loop would log."""
     if not done.cancelled():
         done.exception()

@@ -8,8 +8,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
@@ -124,6 +123,16 @@ def _on_loop(method: Callable[..., None], *arguments: Any) -> None:
     event_loop.step(wait(called()))
 
 
+class _ThreadLimit(threading.Semaphore):
+    """A semaphore of threads, which `event_loop.step` enters as one of a loop."""
+
+    async def __aenter__(self) -> None:
+        self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
+
 def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
     """Returns the store's key: a digest of the target's identity and of everything that affects the reply.
 
@@ -207,7 +216,7 @@ class Gateway:
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._limits: dict[Any, asyncio.Semaphore | threading.Semaphore] = {}
+        self._limits: dict[Any, Any] = {}
         self._noted: set[tuple[str, str]] = set()
         self._callers: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -330,17 +339,13 @@ class Gateway:
         tries.end("settle", reply.usage.prompt + reply.usage.completion, reply.usd)
         return reply
 
-    @asynccontextmanager
-    async def _limit(self, target: Target) -> AsyncIterator[None]:
-        """Waits for one of the `concurrency` places of `target`; threads and the loop have their own each."""
-        makes = asyncio.Semaphore if event_loop.is_on_loop() else threading.Semaphore
-        limit = self._limits.setdefault((target.identity, makes), makes(max(1, target.concurrency)))
-        if isinstance(limit, threading.Semaphore):
-            with limit:
-                yield
-        else:
-            async with limit:
-                yield
+    def _limit(self, target: Target) -> Any:
+        """Returns the `concurrency` places of `target`; threads and the loop have their own each."""
+        kind = asyncio.Semaphore if event_loop.is_on_loop() else _ThreadLimit
+        if (limit := self._limits.get((target.identity, kind))) is None:
+            made = kind(max(1, target.concurrency))
+            limit = self._limits.setdefault((target.identity, kind), made)
+        return limit
 
     def _charge(self, key: str, reply: Reply, target: Target, *, cached: bool) -> None:
         """Charges and counts the `reply` to the request `key`; one that was charged before is free."""
