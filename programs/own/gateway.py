@@ -268,9 +268,7 @@ class Gated(dspy.BaseLM):
         return cached(self, prompt, messages=messages, **settings)
 
     @contextmanager
-    def _called(
-        self, prompt: Any, messages: Any, settings: dict[str, Any]
-    ) -> Iterator[tuple[LMCall, Any]]:
+    def _called(self, prompt: Any, messages: Any, settings: dict[str, Any]) -> Iterator[tuple[LMCall, Any]]:
         """Records a call of the question of this context, its usage, and an error that ends more than it.
 
         Raises CancelledError if nobody waits for the answer, and in the place of the gateway's error what

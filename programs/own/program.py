@@ -38,8 +38,8 @@ from ragc.programs.own.gateway import (
     Steps,
     current,
     gate,
-    loop_here,
     lm_of,
+    loop_here,
     running,
 )
 from ragc.programs.own.numbers import Declared, numbers_of

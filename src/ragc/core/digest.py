@@ -9,7 +9,6 @@ from typing import Any
 
 from ragc.core.text import escape_surrogates
 
-
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

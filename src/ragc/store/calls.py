@@ -218,7 +218,7 @@ class _Rows:
         return text if row and row == _row(key, text) else None
 
     def flush(self) -> None:
-        """Writes all rows in one transaction. Those that cannot be written are tried again with later ones."""
+        """Writes all rows in one transaction. Those that cannot be written are tried with later ones."""
         with self._writing:
             rows = dict[str, bytes]()
             while self.unwritten:
@@ -238,6 +238,7 @@ class _Rows:
         if time.monotonic() - self._written_at > LINGER_S:
             self.flush()
         elif not self._is_due:
+            self._is_due = True
             event_loop.get().call_soon_threadsafe(self._flush_late)
 
     def _flush_late(self) -> None:
