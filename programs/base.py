@@ -338,7 +338,8 @@ class RagProgram(dspy.Module):
                     from ragc.programs.calls.standalone import rewriter, standalone
 
                     call = rewriter(self.runtime, self.knobs)
-                    inputs["question"] = await standalone(call, earlier, inputs["question"])
+                    rewritten = standalone(call, earlier, inputs["question"])
+                    inputs["question"] = await event_loop.wait(rewritten)
                     del inputs[HISTORY]
                 prediction = await answer(**inputs)
         except OF_ONE_QUESTION as error:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.progress import SILENT, listening, notify
 from ragc.corpora.sources.base import Source
@@ -140,9 +141,12 @@ class Runtime:
         Raises as `open`.
         """
         if not self._is_open:
-            if self._opening is None or self._opening.done():
-                self._opening = asyncio.ensure_future(self._open_in_silence())
-            await asyncio.shield(self._opening)
+            await event_loop.wait(self._open_once())
+
+    async def _open_once(self) -> None:
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.ensure_future(self._open_in_silence())
+        await asyncio.shield(self._opening)
 
     async def _open_in_silence(self) -> None:
         with listening(SILENT.note):

@@ -11,13 +11,11 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from queue import SimpleQueue
 from typing import Any
 
 import dspy
@@ -25,7 +23,7 @@ from dspy.adapters.utils import serialize_for_json
 from dspy.clients.call_result import attributes
 from dspy.utils.callback import with_callbacks
 
-from ragc.core import counters, event_loop
+from ragc.core import counters
 from ragc.core.digest import canonical
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, RagcError, RequestRefused
@@ -40,6 +38,9 @@ SETTING = "ragc_own_question"
 """The name of the question among DSPy's settings, which DSPy carries into its threads."""
 
 running: ContextVar[OwnQuestion | None] = ContextVar("ragc_own_running", default=None)
+
+ATOMS = (str, int, float, type(None))
+"""Values that are JSON; DSPy's serializer needs 100 us for each."""
 
 Messages = tuple[tuple[Any, str], ...]
 """The messages of a call as (role, content); what is no text alone is JSON."""
@@ -74,27 +75,16 @@ class OwnQuestion:
 
     `names` are names and predictors by identity, and by `stage`, which copies made in a call keep. `stopped`
     is the first error that ends more than this question, as the module may catch it. Calls are refused once
-    whoever waited for the answer has `gone`. `calls` wait for their predictor's entry in DSPy's trace, and
-    `pending` ones are being stored. `tracked` counts their entries in DSPy's usage tracker.
+    whoever waited for the answer has `gone`. `calls` wait for their predictor's entry in DSPy's trace;
+    `tracked` counts their entries in DSPy's usage tracker.
     """
 
     names: Mapping[Any, tuple[str, Any]]
     context: Context = field(default_factory=Context)
     calls: list[LMCall] = field(default_factory=list)
-    pending: list[Future[Any]] = field(default_factory=list)
     tracked: int = 0
     stopped: RagcError | None = None
     gone: bool = False
-
-    async def settle(self) -> None:
-        """Waits until all replies are stored. Raises what stopped the question."""
-        for pending in self.pending:
-            try:
-                await asyncio.wrap_future(pending)
-            except RagcError as error:
-                self.stopped = self.stopped or error
-        if self.stopped is not None:
-            raise self.stopped
 
     def take(self, predictor: Any, inputs: Any, prediction: Any) -> tuple[Any, Any, Any]:
         """Records the calls that `predictor` made for `prediction`; returns the entry of DSPy's trace."""
@@ -110,13 +100,15 @@ class OwnQuestion:
     def record(self, calls: list[LMCall], inputs: Any, outputs: Any, entry: Any = None) -> None:
         """Adds `calls` of one predictor to the trace, where the first began."""
         used, name = sum((call.usage for call in calls), Usage()), self.name_of(calls[0].caller)[0]
+        if calls[0].spot is None:
+            return
+        run, position = calls[0].spot
+        sent = trace.Sent(lambda: calls[0].messages, [call.text for call in calls])
         event = trace.Call(
             name, "main", inputs, outputs, repaired=len(calls) > 1, prompt_tokens=used.prompt,
-            completion_tokens=used.completion,
-            sent=trace.Sent(lambda: calls[0].messages, [call.text for call in calls]),
+            completion_tokens=used.completion, at=position, sent=sent,
         )  # fmt: skip
-        if calls[0].spot is not None:
-            calls[0].spot[0].add(calls[0].spot[1], event, entry)
+        run.add(position, event, entry)
 
     def name_of(self, predictor: Any) -> tuple[str, Any]:
         """Returns name and original of `predictor`, which may be a copy, or made while the module runs."""
@@ -143,11 +135,10 @@ class Steps(list[Any]):
 
 def _values(record: Any) -> dict[str, Any]:
     """Returns the values of inputs or of a prediction as JSON can hold them."""
-    atoms = str | int | float | None  # for which DSPy's serializer needs 100 us each
-    return {n: v if isinstance(v, atoms) else serialize_for_json(v) for n, v in record.items()}
+    return {n: v if isinstance(v, ATOMS) else serialize_for_json(v) for n, v in record.items()}
 
 
-def _loop() -> Any:
+def loop_here() -> Any:
     """Returns the loop that runs in this thread; None outside of one."""
     try:
         return asyncio.get_running_loop()
@@ -157,7 +148,7 @@ def _loop() -> Any:
 
 def _place() -> object:
     """Returns what a call and its predictor share: the task, or else the thread."""
-    return threading.get_ident() if _loop() is None else asyncio.current_task()
+    return threading.get_ident() if loop_here() is None else asyncio.current_task()
 
 
 def current() -> OwnQuestion | None:
@@ -192,44 +183,31 @@ class Gated(dspy.BaseLM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
         """Returns the outputs of a call, sent in this thread unless they are stored."""
-        with self._called(prompt, messages, settings) as (question, call, tracker):
+        with self._called(prompt, messages, settings) as (call, tracker):
             send = partial(super().__call__, prompt, messages=messages, **settings)
             if not self._is_users(prompt):
                 return send()
-            orders: SimpleQueue[Future[Any]] = SimpleQueue()
 
-            async def ordered() -> Reply:
-                order: Future[Reply] = Future()
-                orders.put(order)
-                return await asyncio.wrap_future(order)
+            async def send_here() -> Reply:
+                try:
+                    return call.replied(request, send(), tracker)
+                except BaseException as error:
+                    call.raised = error
+                    raise
 
-            request = self._request(call, settings, ordered)
-            if _awaited[_loop()]:  # a twin that is awaited would be sent on the loop that waits here
+            request = self._request(call, settings, send_here)
+            if _awaited[loop_here()]:  # a twin that is awaited would be sent on the loop that waits here
                 request = replace(request, sample=1)
-            asked = asyncio.run_coroutine_threadsafe(self._ask(request), event_loop.get())
-            asked.add_done_callback(orders.put)
-            while (order := orders.get()) is not asked:
-                if order.set_running_or_notify_cancel():
-                    try:
-                        reply = call.replied(request, send(), tracker)
-                    except BaseException as error:
-                        call.raised = error
-                        order.set_exception(error)
-                        continue
-                    order.set_result(reply)
-                    if question is not None:  # which waits at its end: storing takes longer than the rest
-                        question.pending.append(asked)
-                        call.add(reply)
-                        return _outputs_in(reply)
-            return self._found(call, asked.result(), prompt, messages, settings)
+            answer = self.ragc_runtime.gateway.ask_here(target_of(self.ragc_lm), request)
+            return self._found(call, answer, prompt, messages, settings)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
         """Awaits what `__call__` returns; sent on this loop unless the outputs are stored."""
-        with self._called(prompt, messages, settings) as (_, call, tracker):
+        with self._called(prompt, messages, settings) as (call, tracker):
             send = partial(super().acall, prompt, messages=messages, **settings)
             if not self._is_users(prompt):
                 return await send()
-            context, loop = copy_context(), _loop()
+            context, loop = copy_context(), loop_here()
 
             async def send_here() -> Reply:
                 try:
@@ -245,7 +223,7 @@ class Gated(dspy.BaseLM):
             request = self._request(call, settings, ordered)
             _awaited[loop] += 1
             try:
-                answer = await event_loop.on_loop(self._ask(request))
+                answer = await self.ragc_runtime.gateway.ask(target_of(self.ragc_lm), request)
             finally:
                 _awaited[loop] -= 1
             return self._found(call, answer, prompt, messages, settings)
@@ -253,9 +231,6 @@ class Gated(dspy.BaseLM):
     def _is_users(self, prompt: Any) -> bool:
         """Whether a call is the user's own LM's; a target of ragc passes the gateway by its engine."""
         return not isinstance(self.ragc_lm, RagLM) and not isinstance(prompt, dspy.lm15.Request)
-
-    async def _ask(self, request: LMRequest) -> GatewayReply:
-        return await self.ragc_runtime.gateway.ask(target_of(self.ragc_lm), request)
 
     def _request(self, call: LMCall, settings: Mapping[str, Any], send: Any) -> LMRequest:
         """Returns the request by which store and budget know a call: all that affects its outputs."""
@@ -265,7 +240,7 @@ class Gated(dspy.BaseLM):
         most = int(longest or target_of(self.ragc_lm).context_tokens) * int(merged.get("n", 1))
         return LMRequest(
             messages=tuple(Message(*message) for message in call.messages),
-            schema={"settings": json.loads(json.dumps(merged, default=_plain, sort_keys=True))},
+            schema={"settings": {n: v if isinstance(v, ATOMS) else _json(v) for n, v in merged.items()}},
             sampling=Sampling(temperature=float(merged.get("temperature", 1.0)), max_tokens=most),
             send=send,
         )
@@ -273,7 +248,9 @@ class Gated(dspy.BaseLM):
     def _found(self, call: LMCall, answer: GatewayReply, prompt: Any, messages: Any, settings: Any) -> Any:
         """Returns the outputs in `answer`. Callbacks and histories hear of stored ones, as in DSPy."""
         call.add(answer.reply)
-        outputs = _outputs_in(answer.reply)
+        outputs = attributes(json.loads(answer.reply.text))
+        if not answer.cached:
+            return outputs
 
         @with_callbacks  # type: ignore[untyped-decorator]
         def cached(lm: Any, prompt: Any = None, *, messages: Any = None, **settings: Any) -> Any:
@@ -288,12 +265,10 @@ class Gated(dspy.BaseLM):
                 )  # fmt: skip
             return outputs
 
-        return cached(self, prompt, messages=messages, **settings) if answer.cached else outputs
+        return cached(self, prompt, messages=messages, **settings)
 
     @contextmanager
-    def _called(
-        self, prompt: Any, messages: Any, settings: dict[str, Any]
-    ) -> Iterator[tuple[Any, LMCall, Any]]:
+    def _called(self, prompt: Any, messages: Any, settings: dict[str, Any]) -> Iterator[tuple[LMCall, Any]]:
         """Records a call of the question of this context, its usage, and an error that ends more than it.
 
         Raises CancelledError if nobody waits for the answer, and in the place of the gateway's error what
@@ -309,7 +284,7 @@ class Gated(dspy.BaseLM):
         token = _calling.set(call)
         try:
             with dspy.track_usage() as tracker:
-                yield question, call, tracker
+                yield call, tracker
             if question is not None and not isinstance(prompt, dspy.lm15.Request):
                 question.tracked += sum(map(len, tracker.usage_data.values()))
         except Exception as error:
@@ -340,17 +315,18 @@ def _content(message: Mapping[str, Any]) -> str:
     if isinstance(content, str) and len(message) == 2:
         return content
     more = {name: value for name, value in message.items() if name != "role"}
-    return canonical(json.loads(json.dumps(more, default=_plain)))
+    return canonical(_json(more))
+
+
+def _json(value: Any) -> Any:
+    """Returns `value` as JSON can hold it."""
+    return json.loads(json.dumps(value, default=_plain))
 
 
 def _plain(value: Any) -> Any:
     """Returns a value of a call's settings or outputs as JSON can hold it."""
     dump = getattr(value, "model_json_schema" if isinstance(value, type) else "model_dump", None)
     return repr(value) if dump is None else dump()
-
-
-def _outputs_in(reply: Reply) -> Any:
-    return attributes(json.loads(reply.text))
 
 
 @cache

@@ -31,7 +31,17 @@ from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.chosen_lm import context_lm
 from ragc.programs.knobs import Knobs
 from ragc.programs.own import SETTINGS, adapters
-from ragc.programs.own.gateway import SETTING, Gated, OwnQuestion, Steps, current, gate, lm_of, running
+from ragc.programs.own.gateway import (
+    SETTING,
+    Gated,
+    OwnQuestion,
+    Steps,
+    current,
+    gate,
+    lm_of,
+    loop_here,
+    running,
+)
 from ragc.programs.own.numbers import Declared, numbers_of
 from ragc.programs.own.prompts import OwnCall
 from ragc.programs.runtime import Runtime
@@ -226,19 +236,18 @@ class OwnProgram(RagProgram):
         try:
             with dspy.track_usage() as tracker, dspy.context(**self._settings(question)):
                 question.context = copy_context()
-                try:
-                    reply = await self._run_module(inputs)
-                finally:
-                    await question.settle()
+                reply = await self._run_module(inputs)
         except asyncio.CancelledError:
             question.gone = True
             raise
         except (Exception, SystemExit) as error:
-            raise self._explained(error) from error
+            raise question.stopped or self._explained(error) from error
         finally:
             running.reset(token)
             for call in question.calls:  # of which no prediction was made
                 question.record([call], {}, {"reply": call.text})
+        if question.stopped is not None:
+            raise question.stopped
         if not isinstance(reply, dspy.Prediction):
             raise UsageError(
                 f"The module {type(self.module).__name__} must return a dspy.Prediction, and it returned "
@@ -272,6 +281,8 @@ class OwnProgram(RagProgram):
             if name in self._taken or name not in CONTEXT
         }
         if not inspect.iscoroutinefunction(self.flow_code):
+            if not event_loop.is_on_loop():
+                return self.module(**given)
             limiter = anyio.CapacityLimiter(inf)  # code that waits for the loop must not hold the last thread
             call = partial(self.module, **given)
             return await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
@@ -286,6 +297,13 @@ class OwnProgram(RagProgram):
                 raise RuntimeError(f"it ended with {error!r}") from error  # which would end the loop
 
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(awaited(), _own_loop()))
+
+    def forward(self, *args: Any, **inputs: Any) -> dspy.Prediction:
+        """Answers; a module whose `forward` is no coroutine runs in this thread, as in DSPy."""
+        if inspect.iscoroutinefunction(self.flow_code) or loop_here() or dspy.settings.send_stream:
+            return super().forward(*args, **inputs)
+        self._check_call(args, inputs)
+        return event_loop.step(self._run_recorded(self.aforward, inputs))
 
     def _explained(self, error: BaseException) -> BaseException:
         """Returns the error that ends the question: one of ours, or that of the module's own code."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -86,6 +88,25 @@ def test_rows_may_pass_memory_by(tmp_path: Path) -> None:
     nowhere = CallStore(None)
     event_loop.run(nowhere.write("k", "1"))
     assert event_loop.run(nowhere.read("k")) is None
+
+
+def test_threads_share_a_call_and_lose_no_row(tmp_path: Path) -> None:
+    store, calls = CallStore(tmp_path / "s"), list[str]()
+
+    async def slow(key: str) -> str:
+        calls.append(key)
+        time.sleep(0.02)  # noqa: ASYNC251 - a call in a thread blocks
+        return key
+
+    def ask(n: int) -> tuple[str, bool]:
+        return event_loop.step(store.get_or_call(f"k{n % 4}", partial(slow, f"k{n % 4}")))
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    assert sorted(calls) == ["k0", "k1", "k2", "k3"]
+    assert sum(cached for _, cached in answers) == 4
+    store.close()
+    assert [CallStore(tmp_path / "s").get(f"k{n}") for n in range(4)] == sorted(calls)
 
 
 def foreign(folder: Path, text: str) -> Path:

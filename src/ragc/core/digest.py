@@ -9,10 +9,12 @@ from typing import Any
 
 from ragc.core.text import escape_surrogates
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical(value: Any) -> str:
     """Returns `value` as JSON with sorted keys and no spaces. Tuples become lists; NaN is refused."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def digest(value: Any) -> str:

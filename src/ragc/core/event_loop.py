@@ -62,6 +62,25 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+def step(work: Coroutine[Any, Any, T]) -> T:
+    """Runs `work` in this thread, without a loop; what it has to wait for, it waits for by `wait`.
+
+    A hop to the loop and back costs 0.1 ms of processor, about as much as all else that a call needs.
+    """
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("event_loop.step cannot wait for a loop; await by event_loop.wait what takes time")
+
+
+async def wait(work: Coroutine[Any, Any, T]) -> T:
+    """Awaits `work` on the process's loop; in a thread that `step` runs, blocks it meanwhile."""
+    return await work if is_on_loop() else run(work)
+
+
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Awaits `work` on the process's loop, from whichever loop the caller is on."""
     if is_on_loop():

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+from weakref import finalize
 
 import diskcache
 
+from ragc.core import event_loop
 from ragc.core.digest import digest
 from ragc.core.files import cache_home, make_private
 from ragc.errors import StoreError
 from ragc.store.used_questions import check_database
 
 T = TypeVar("T")
+
+LINGER_S = 0.01
+"""Seconds in which rows of threads wait for each other, at most: a kill loses no more than these."""
 
 
 class _ByteRows(diskcache.Disk):  # type: ignore[misc]
@@ -50,10 +58,11 @@ class CallStore:
         self.where = str(directory or "memory")
         self._limit = memory
         self._memory: dict[str, str] = {}
-        self._in_flight: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
-        self._unwritten: dict[str, bytes] = {}
+        self._in_flight: dict[str, asyncio.Task[Any] | Future[Any]] = {}
+        self._lock = threading.Lock()
         self._written: asyncio.Future[None] | None = None
-        self._rows = None if directory is None else _opened(directory)
+        self._disk = _Rows(directory)
+        finalize(self, self._disk.flush)
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
@@ -61,25 +70,32 @@ class CallStore:
     def get(self, key: str) -> str | None:
         """Returns the text under `key`, or None. Raises StoreError."""
         text = self._memory.get(key)
-        if text is None and (text := self._read(key)) is not None:
+        if text is None and (text := self._disk.read(key)) is not None:
             self._remember(key, text)
         return text
 
     def put(self, key: str, text: str) -> None:
         """Stores `text` under `key`; a kill then no longer loses it, a power loss may. Raises StoreError."""
-        self._write({key: _row(key, text)})
+        self._disk.unwritten[key] = _row(key, text)
+        self._disk.flush()
         self._remember(key, text)
 
     async def read(self, key: str) -> str | None:
         """Returns the text under `key` on disk, for callers that cache the parsed value themselves."""
-        return self._read(key)
+        return self._disk.read(key)
 
     async def write(self, key: str, text: str) -> None:
         """Stores `text` on disk only; without a directory this does nothing. Raises StoreError.
 
-        Texts of one turn of the event loop share a transaction, which takes most of the time.
+        Texts of one turn of the event loop share a transaction, which takes most of the time; from threads,
+        those of `LINGER_S` seconds do.
         """
-        self._unwritten[key] = _row(key, text)
+        if self._disk.rows is None:
+            return
+        self._disk.unwritten[key] = _row(key, text)
+        if not event_loop.is_on_loop():
+            self._disk.flush_soon()
+            return
         if self._written is None:
             self._written = asyncio.Future()
             self._written.add_done_callback(_retrieve)
@@ -87,9 +103,9 @@ class CallStore:
         await asyncio.shield(self._written)
 
     def _write_together(self, written: asyncio.Future[None]) -> None:
-        rows, self._unwritten, self._written = self._unwritten, {}, None
+        self._written = None
         try:
-            self._write(rows)
+            self._disk.flush()
         except BaseException as error:  # passed on to all who wait
             written.set_exception(error)
         else:
@@ -113,18 +129,32 @@ class CallStore:
         `write` gives the text of a new value and `read` the value of a stored text; None, such as for text
         that does not fit, counts as absent. Concurrent callers share one call and its value. The call
         continues when its callers are cancelled, so that the reply to a request already sent is stored.
-        Raises what `make` raises, and StoreError. All callers must be on one event loop.
+        Raises what `make` raises, and StoreError. Callers are on the process's loop, or run by
+        `event_loop.step`.
         """
         text = self._memory.get(key)
         if text is not None and (value := read(text)) is not None:
             return value, True
-        task = self._in_flight.get(key)
-        if first := task is None:
-            task = self._in_flight[key] = asyncio.ensure_future(self._find_or_make(key, make, read, write))
-            task.add_done_callback(lambda done: self._in_flight.pop(key))
-            task.add_done_callback(_retrieve)
-        found, cached = await asyncio.shield(task)
-        return found, cached or not first
+        with self._lock:
+            flight = self._in_flight.get(key)
+            if first := flight is None:
+                work = self._find_or_make(key, make, read, write)
+                flight = asyncio.ensure_future(work) if event_loop.is_on_loop() else Future[Any]()
+                self._in_flight[key] = flight
+        if not first:
+            value, _ = await event_loop.wait(_landed(flight))
+            return value, True
+        if isinstance(flight, asyncio.Task):
+            flight.add_done_callback(lambda done: self._in_flight.pop(key))
+            flight.add_done_callback(_retrieve)
+            return cast("tuple[T, bool]", await asyncio.shield(flight))
+        flight.set_running_or_notify_cancel()
+        try:
+            flight.set_result(await work)
+        except BaseException as error:
+            flight.set_exception(error)
+        del self._in_flight[key]
+        return cast("tuple[T, bool]", flight.result())
 
     async def _find_or_make(
         self,
@@ -146,28 +176,17 @@ class CallStore:
     async def settle(self) -> None:
         """Waits until no call is in flight."""
         while self._in_flight:
-            await asyncio.wait(list(self._in_flight.values()))
+            await asyncio.wait([asyncio.wrap_future(flight) for flight in self._in_flight.values()])
 
     def _remember(self, key: str, text: str) -> None:
-        self._memory[key] = text
-        if len(self._memory) > self._limit:
-            self._memory.pop(next(iter(self._memory)))
-
-    def _read(self, key: str) -> str | None:
-        with _reported(self.where):
-            row = None if self._rows is None else self._rows.get(key, retry=True)
-        _, _, text = (row or b"").decode(errors="replace").partition(" ")
-        return text if row and row == _row(key, text) else None
-
-    def _write(self, rows: Mapping[str, bytes]) -> None:
-        if self._rows is not None:
-            with _reported(self.where), self._rows.transact(retry=True):
-                for key, row in rows.items():
-                    self._rows.set(key, row)
+        with self._lock:
+            self._memory[key] = text
+            if len(self._memory) > self._limit:
+                self._memory.pop(next(iter(self._memory)))
 
     def check(self) -> None:
         """Raises StoreError unless SQLite finds the database whole; changes nothing."""
-        if self._rows is not None:
+        if self._disk.rows is not None:
             with (
                 _reported(self.where),
                 closing(
@@ -178,8 +197,58 @@ class CallStore:
 
     def close(self) -> None:
         """Closes the files; the store can no longer be used."""
-        if self._rows is not None:
-            self._rows.close()
+        if self._disk.rows is not None:
+            self._disk.flush()
+            self._disk.rows.close()
+
+
+class _Rows:
+    """The rows on disk in a `directory`, and those not yet written; without one none are held."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.rows = None if directory is None else _opened(directory)
+        self.unwritten: dict[str, bytes] = {}
+        self._where, self._writing = str(directory), threading.Lock()
+        self._written_at, self._is_due = 0.0, False
+
+    def read(self, key: str) -> str | None:
+        with _reported(self._where):
+            row = None if self.rows is None else self.rows.get(key, retry=True)
+        _, _, text = (row or b"").decode(errors="replace").partition(" ")
+        return text if row and row == _row(key, text) else None
+
+    def flush(self) -> None:
+        """Writes all rows in one transaction. Those that cannot be written are tried with later ones."""
+        with self._writing:
+            rows = dict[str, bytes]()
+            while self.unwritten:
+                rows.update([self.unwritten.popitem()])
+            if rows and self.rows is not None:
+                try:
+                    with _reported(self._where), self.rows.transact(retry=True):
+                        for key, row in rows.items():
+                            self.rows.set(key, row)
+                except StoreError:
+                    self.unwritten.update(rows)
+                    raise
+            self._written_at = time.monotonic()
+
+    def flush_soon(self) -> None:
+        """Writes all rows, unless some were written just now: then in a moment, on the process's loop."""
+        if time.monotonic() - self._written_at > LINGER_S:
+            self.flush()
+        elif not self._is_due:
+            self._is_due = True
+            event_loop.get().call_soon_threadsafe(self._flush_late)
+
+    def _flush_late(self) -> None:
+        """Writes all rows now, and again while there are new ones: to wake the loop takes longer."""
+        self._is_due = False
+        if self.unwritten:
+            self._is_due = True
+            event_loop.get().call_later(LINGER_S, self._flush_late)
+            with suppress(StoreError):  # which the next write raises
+                self.flush()
 
 
 def open_store() -> CallStore:
@@ -190,6 +259,10 @@ def open_store() -> CallStore:
 def _row(key: str, text: str) -> bytes:
     """Returns the row with `text` under `key`. Raises UnicodeEncodeError for half of a surrogate pair."""
     return f"{digest([key, text])[:32]} {text}".encode()
+
+
+async def _landed(flight: asyncio.Task[Any] | Future[Any]) -> Any:
+    return await asyncio.shield(asyncio.wrap_future(flight))
 
 
 def _retrieve(done: asyncio.Future[Any]) -> None:

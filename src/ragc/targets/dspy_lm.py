@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -54,7 +55,7 @@ _MARK, _TARGET = "_ragc_identity", "_ragc_target"
 
 @dataclass(frozen=True, slots=True)
 class LMRequest(ChatRequest):
-    """A call of a `dspy.LM` by a program of its user; `send` makes it where it was called.
+    """A call of a `dspy.LM` by a program of its user; `send` makes it where it was called, as the caller set.
 
     `messages` and `schema`, with the settings, are what identifies it. The text of its reply is the list of
     the call's outputs in JSON.
@@ -155,7 +156,8 @@ class DspyTarget:
         streams = isinstance(engine, str) or hasattr(engine, "stream")
         stream = _StreamParts(take) if take is not None and streams else None
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or cached.
-        with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
+        quiet = dspy.context(disable_history=True, usage_tracker=None, send_stream=stream)
+        with nullcontext() if isinstance(request, LMRequest) else quiet:
             reply = await with_tries(
                 lambda: self._attempt(request),
                 self.name,

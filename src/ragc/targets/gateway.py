@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ragc.core import counters, event_loop
 from ragc.core.digest import canonical
+from ragc.core.event_loop import wait
 from ragc.core.redact import mask_keys
 from ragc.core.text import repair_surrogates
 from ragc.errors import (
@@ -52,7 +54,7 @@ class GatewayReply(NamedTuple):
 class Budget(Protocol):
     """Allows or refuses a try before it is sent, and records its cost.
 
-    All methods must be called on the process's event loop.
+    All methods are called on the process's event loop.
     """
 
     limits_usd: bool
@@ -94,7 +96,8 @@ class Tries:
     async def begin(self) -> None:
         """Reserves a try, unless one is reserved. Raises BudgetExhausted."""
         if self._number is None:
-            self._number = await self._budget.reserve(self._key, *self._most) if self._budget else 0
+            most = self._most
+            self._number = await wait(self._budget.reserve(self._key, *most)) if self._budget else 0
             if not self._wanted():
                 self.end("release")
                 raise asyncio.CancelledError
@@ -108,7 +111,26 @@ class Tries:
         """Ends the try, if one is reserved, by the method `how` of the budget."""
         number, self._number = self._number, None
         if self._budget and number is not None:
-            getattr(self._budget, how)(number, *cost)
+            _on_loop(getattr(self._budget, how), number, *cost)
+
+
+def _on_loop(method: Callable[..., None], *arguments: Any) -> None:
+    """Calls a `method` of the budget on the process's loop, and waits for it elsewhere."""
+
+    async def called() -> None:
+        method(*arguments)
+
+    event_loop.step(wait(called()))
+
+
+class _ThreadLimit(threading.Semaphore):
+    """A semaphore of threads, which `event_loop.step` enters as one of a loop."""
+
+    async def __aenter__(self) -> None:
+        self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
 
 
 def request_key(target: Target, request: ChatRequest, salt: str = "") -> str:
@@ -194,9 +216,10 @@ class Gateway:
         self.used: dict[str, Usage] = {}
         self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._limits: dict[str, asyncio.Semaphore] = {}
+        self._limits: dict[Any, Any] = {}
         self._noted: set[tuple[str, str]] = set()
         self._callers: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def __deepcopy__(self, memo: object) -> Gateway:
         return self
@@ -212,6 +235,10 @@ class Gateway:
     async def ask(self, target: Target, request: ChatRequest) -> GatewayReply:
         """Completes as `complete` does; returns the key of the request too. May be awaited on any loop."""
         return await event_loop.on_loop(self._ask(target, request))
+
+    def ask_here(self, target: Target, request: ChatRequest) -> GatewayReply:
+        """Asks as `ask` does and waits, off the process's loop: an LMRequest is sent in this thread."""
+        return event_loop.step(self._ask(target, request))
 
     async def _ask(self, target: Target, request: ChatRequest) -> GatewayReply:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
@@ -252,15 +279,17 @@ class Gateway:
         if target in self.repeats and request.sampling.temperature > 0:
             request = replace(request, sample=request.sample + REPEAT_SHIFT * self.repeats[target])
         key, began = request_key(target, request, self.salt_of(target)), time.monotonic()
-        self._callers[key] += 1
+        with self._lock:
+            self._callers[key] += 1
         try:
             value, cached = await self.store.get_or_make(
                 key, lambda: self._send(key, target, request), _read, _write
             )
         finally:
-            self._callers[key] -= 1
-            if not self._callers[key]:
-                del self._callers[key]
+            with self._lock:
+                self._callers[key] -= 1
+                if not self._callers[key]:
+                    del self._callers[key]
         reply = value if isinstance(value, Reply) else Reply("")
         if cached:
             reply = replace(reply, usd=priced(target, reply))
@@ -285,10 +314,9 @@ class Gateway:
                 check_priced({"NAME": target})
             most = (tokens.prompt + tokens.completion, usd or 0.0)
         tries = Tries(self.budget, key, most, lambda: bool(self._callers[key]))
-        meter.set(tries)
-        limit = self._limits.setdefault(target.identity, asyncio.Semaphore(max(1, target.concurrency)))
+        outer = meter.set(tries)
         try:
-            async with limit:
+            async with self._limit(target):
                 await tries.begin()
                 began = time.monotonic()
                 reply = _safe(target, await target.complete(request))
@@ -305,17 +333,28 @@ class Gateway:
                 text = f"{target.name} ended its program ({error!r}) in the place of a reply."
                 raise TargetError(text) from error
             raise
+        finally:
+            meter.reset(outer)
         reply = replace(reply, usd=priced(target, reply), seconds=round(time.monotonic() - began, 4))
         tries.end("settle", reply.usage.prompt + reply.usage.completion, reply.usd)
         return reply
+
+    def _limit(self, target: Target) -> Any:
+        """Returns the `concurrency` places of `target`; threads and the loop have their own each."""
+        kind = asyncio.Semaphore if event_loop.is_on_loop() else _ThreadLimit
+        if (limit := self._limits.get((target.identity, kind))) is None:
+            made = kind(max(1, target.concurrency))
+            limit = self._limits.setdefault((target.identity, kind), made)
+        return limit
 
     def _charge(self, key: str, reply: Reply, target: Target, *, cached: bool) -> None:
         """Charges and counts the `reply` to the request `key`; one that was charged before is free."""
         if cached and self.budget is not None:
             tokens = reply.usage.prompt + reply.usage.completion
-            self.budget.charge_cached(key, tokens, reply.usd)
-        self.sent, self.cached = self.sent + (not cached), self.cached + cached
-        self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
+            _on_loop(self.budget.charge_cached, key, tokens, reply.usd)
+        with self._lock:
+            self.sent, self.cached = self.sent + (not cached), self.cached + cached
+            self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,

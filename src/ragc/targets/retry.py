@@ -10,6 +10,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache
 from typing import Protocol, TypeVar
@@ -115,7 +116,8 @@ async def with_tries(
             await counting.begin()
         began = time.monotonic()
         try:
-            async with asyncio.timeout(max(0.0, total_s - spent)):
+            unlimited = nullcontext()  # a timeout needs a loop, and a call in a thread has none
+            async with unlimited if total_s == math.inf else asyncio.timeout(max(0.0, total_s - spent)):
                 result = await attempt()
             if (usage := getattr(result, "usage", None)) is not None:
                 taken[1] = usage.prompt + usage.completion
