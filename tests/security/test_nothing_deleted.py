@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import socket
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,13 +17,13 @@ from ragc import recipe
 from ragc.compiled.base import load
 from ragc.core.files import put_folder
 from ragc.corpora.storage.index_cache import index_path, open_or_build
-from ragc.errors import ArtefactError, RagcError, UsageError
+from ragc.errors import ArtefactError, UsageError
 from ragc.exports.write import check, export
 from ragc.optimizers import compile as compiling
 from ragc.programs import method
 from ragc.store.calls import CallStore
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import THOROUGH, cases
+from tests.examples import cases
 from tests.exports.common import build_program
 from tests.optimizers.colours import Run, written
 from tests.security.command_line import contents, prepared, ragc
@@ -260,23 +258,6 @@ def test_an_error_between_the_two_folders_leaves_the_old_one(
     assert not list(compiled.parent.glob(".ragc-*"))
 
 
-def test_nothing_that_a_kill_may_leave_is_written_into_the_folder_to_replace(
-    run: Run, compiled: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: Callable[..., str] = tempfile.mkdtemp
-    folders: list[Path] = []
-
-    def noting(suffix: Any, prefix: Any, folder: Any) -> str:
-        folders.append(Path(folder))
-        return made(suffix, prefix, folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tempfile.mkdtemp", noting)
-        run(compiled, sets=("knobs.top_k=7",))
-    assert compiled.parent in folders
-    assert compiled not in folders
-
-
 def test_the_current_folder_is_no_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
@@ -337,87 +318,3 @@ def test_what_stands_where_an_index_belongs_is_set_aside(tmp_path: Path) -> None
     (path / "postings").write_text("a")
     assert open_or_build("toy", "c", {}, build, home=tmp_path).built
     assert (path.with_name(f"{path.name}.aside-2") / "notes.txt").read_text() == "mine"
-
-
-NAMES = (
-    "program.json", "provenance.json", "recipe.toml", "run.json", "graph.json", "README.md", "notes.txt",
-    "prompts", "prompts/answer.md", "prompts/x.md", "a/b/c.bin", ".hidden", ".ragc-mine/new/x",
-    ".ragc-mine/ready.json", "example.json", "answer.jinja.json", "correct.jinja.json", "data.csv", "é.txt",
-)  # fmt: skip
-
-
-def planted(draw: random.Random, folder: Path) -> None:
-    """Some foreign files, links and pipes in `folder`, many with names that ragc uses too."""
-    for name in draw.sample(NAMES, draw.randint(1, 8)):
-        path = folder / name
-        if os.path.lexists(path) or path.parent.resolve() != folder.resolve() / Path(name).parent:
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            match draw.randrange(8):
-                case 0:
-                    os.mkfifo(path)
-                case 1:
-                    path.symlink_to(draw.choice(["/nowhere", "..", "notes.txt"]))
-                case 2:
-                    path.mkdir()
-                    (path / "inner").write_bytes(draw.randbytes(9))
-                case 3:
-                    path.write_text(
-                        json.dumps({"format": "ragc.compiled/2", "ragc": "export/1", "files": {}})
-                    )
-                case _:
-                    path.write_bytes(draw.randbytes(draw.randint(0, 50)))
-        except (FileExistsError, NotADirectoryError):
-            continue
-
-
-def test_in_random_trees_every_foreign_file_is_there_afterwards(run: Run, tmp_path: Path) -> None:
-    ran = refused = 0
-    trees = 40 if THOROUGH else 15
-    for seed in range(trees):
-        draw = random.Random(seed)
-        folder = tmp_path / str(seed)
-        out = folder / "out"
-        folder.mkdir()
-        planted(draw, folder)
-        own: set[str] = set()
-        if draw.random() < 0.6:
-            act(run, out, draw, start=True)
-            own = {f"out/{name}" for name in contents(out)}
-        if draw.random() < 0.7:
-            out.mkdir(exist_ok=True)
-            planted_in(draw, out)
-        foreign = {name: held for name, held in contents(folder).items() if name not in own}
-        try:
-            act(run, out, draw)
-            ran += 1
-        except RagcError:
-            refused += 1
-        after = contents(folder)
-        assert {name: after.get(name) for name in foreign} == foreign, f"seed {seed}"
-    assert ran > trees / 10
-    assert refused > trees / 5
-
-
-def planted_in(draw: random.Random, out: Path) -> None:
-    """As `planted`, but leaving alone what is there already."""
-    scratch = out.parent / "scratch"
-    scratch.mkdir()
-    planted(draw, scratch)
-    for path in sorted(scratch.rglob("*"), key=lambda each: len(each.parts)):
-        goal = out / path.relative_to(scratch)
-        free = not os.path.lexists(goal) and goal.parent.is_dir() and not goal.parent.is_symlink()
-        if free and os.path.lexists(path):  # else it went along with its folder
-            path.rename(goal)
-
-
-def act(run: Run, out: Path, draw: random.Random, start: bool = False) -> None:
-    """Compile or export to `out`."""
-    match 0 if start else draw.randrange(3):
-        case 0:
-            run(out, sets=(f"knobs.top_k={draw.randint(1, 9)}",))
-        case 1:
-            export(build_program(CRAG), "jinja2", out, force=True)
-        case _:
-            export(build_program(VANILLA), "jinja2", out, force=True)
