@@ -236,7 +236,7 @@ def test_a_failed_search_and_a_gate_are_seen(collector: Collector) -> None:
     failed = span_of(Note("search web", "failed: no answer"), str)
     assert failed is not None
     assert (failed[1]["openinference.span.kind"], failed[2]) == ("RETRIEVER", "failed: no answer")
-    assert [span_of(event, str) for event in (Note("a", "b"), ThresholdCheck("tau", 0.5, True))] == [None, None]
+    assert span_of(Note("a", "b"), str) is span_of(ThresholdCheck("tau", 0.5, True), str) is None
 
 
 def test_a_collector_that_is_away_holds_up_no_end() -> None:
