@@ -36,8 +36,11 @@ async def repaired(row: Mapping[str, Any], target: Target) -> dict[str, Any] | N
     try:
         parsed = call.parse_reply(reply, enforced=False)
     except ParseFailure as failure:
-        first = call.request(**{**dict.fromkeys(signature.input_fields, ""), **row.get("inputs", {})})
-        request = call.second_request(first, reply, str(failure))
+        request = call.second_request(
+            call.request(**{**dict.fromkeys(signature.input_fields, ""), **row.get("inputs", {})}),
+            reply,
+            str(failure),
+        )
         if request is None:
             return None
         second = await target.complete(request)
