@@ -281,7 +281,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
             {"score": lambda outcome: vars(ragc)["answer"]},
             "raised KeyError: 'answer' for the question '.*'; repair or",
         ),
-        ({"unit": "percent"}, "has the unit 'percent', and a unit is one of: share, balance, score, count, usd"),
+        ({"unit": "percent"}, "has the unit 'percent', and a unit is one of: share, balance, score, count"),
     ],
 )
 def test_what_is_wrong_with_a_metric_is_said_of_its_package(

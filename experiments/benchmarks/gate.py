@@ -103,10 +103,9 @@ def main(runs: int, groups: list[int]) -> int:
     wrong = 0
     for number in groups or [0]:
         for row in rows(runs, number):
-            sys.stdout.write(f"{json.dumps(row)}\n")
-            sys.stdout.flush()
+            print(json.dumps(row), flush=True)
             wrong += not row["holds"]
-    sys.stdout.write(f"{wrong} rows do not hold\n")
+    print(f"{wrong} rows do not hold")
     return int(bool(wrong))
 
 

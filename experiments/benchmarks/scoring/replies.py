@@ -32,12 +32,15 @@ async def repaired(row: Mapping[str, Any], target: Target) -> dict[str, Any] | N
     """Returns the outputs after one repair request for the reply of `row`; None if they cannot be read."""
     signature = signature_of(row)
     call = RagPredict(signature, Runtime({"main": target}), layout=row["layout"])
-    inputs = {**dict.fromkeys(signature.input_fields, ""), **row.get("inputs", {})}
     reply = Reply(row["reply"], finish="length" if row.get("truncated") else "stop")
     try:
         parsed = call.parse_reply(reply, enforced=False)
     except ParseFailure as failure:
-        request = call.second_request(call.request(**inputs), reply, str(failure))
+        request = call.second_request(
+            call.request(**{**dict.fromkeys(signature.input_fields, ""), **row.get("inputs", {})}),
+            reply,
+            str(failure),
+        )
         if request is None:
             return None
         second = await target.complete(request)

@@ -1,7 +1,7 @@
 """Coverage and width of the intervals, and errors of the verdict, by simulation.
 
     PYTHONPATH=src python experiments/benchmarks/scoring/significance.py [REPEATS]
-        [means|pairs|verdicts|power|families]...
+        [means|pairs|verdicts|families]...
 
 A 95% interval should cover in 95% of repeats and be narrow; the verdict should be wrong in at most 5%. With
 1000 repeats the simulation error of a coverage is 1.4 points. Percentile, BCa and Student's t are printed
@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from ragc.metrics.stats.intervals import mean_ci, paired, smallest_provable, verdict
+from ragc.metrics.stats.intervals import mean_ci, paired, verdict
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, adjust_family, holm
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -130,30 +130,6 @@ def verdicts(repeats: int) -> None:
             print(f"{name:22}{n:4}  {better:.3f} / {worse:.3f}", flush=True)
 
 
-def power(repeats: int) -> None:
-    print("\nsmallest_provable: share shown when the true difference is just that (80% intended)")
-    for n in SIZES:
-        share = 0.3
-        gap = 0.0
-        for _ in range(20):
-            gap = smallest_provable(n, (share - gap**2) ** 0.5)
-        draw = differences_of_one(share, gap)
-        rng, shown = np.random.default_rng(n), 0
-        for seed in range(repeats):
-            values = draw(rng, n)
-            a, b = np.maximum(-values, 0.0).tolist(), np.maximum(values, 0.0).tolist()
-            shown += verdict(paired(a, b, seed=seed)) == "better"
-        print(f"30% differ by 1, n {n:4}  difference {gap:.3f}: {shown / repeats:.3f}", flush=True)
-
-
-def differences_of_one(share: float, gap: float) -> Draw:
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        which = rng.random(n)
-        return np.where(which < (share + gap) / 2, 1.0, np.where(which < share, -1.0, 0.0))
-
-    return draw
-
-
 def family(rng: np.random.Generator, n: int, variants: int, real: int) -> np.ndarray:
     """0/1 scores, systems x questions: a baseline, then variants that answer 30% of questions anew.
 
@@ -213,7 +189,6 @@ PARTS: dict[str, Callable[[int], None]] = {
     "means": lambda repeats: table("means", MEANS, ours, repeats),
     "pairs": lambda repeats: table("paired differences", PAIRS, our_paired_interval, repeats),
     "verdicts": verdicts,
-    "power": power,
     "families": families,
 }
 

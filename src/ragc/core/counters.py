@@ -81,8 +81,9 @@ class Counters:
 
         Dollars are rounded: their last digits depend on the order in which calls at the same time ended.
         """
-        amounts = {name: n for name, n in self.to_json().items() if name not in ("sent", "replayed")}
-        return amounts | {"usd": round(self.usd, 12)}
+        return {n: v for n, v in self.to_json().items() if n not in ("sent", "replayed")} | {
+            "usd": round(self.usd, 12)
+        }
 
 
 current: ContextVar[tuple[Counters, ...]] = ContextVar("ragc_counters", default=())

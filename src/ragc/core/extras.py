@@ -54,8 +54,7 @@ def lacking(who: str, modules: Iterable[str]) -> list[str]:
         return []
     verb = "is" if len(absent) == 1 else "are"
     extra = next((name for name, held in EXTRAS.items() if absent[0] in held), "")
-    names = " ".join(PACKAGES.get(module, module) for module in absent)
-    command = remedy(extra) if extra else f"pip install {names}"
+    command = remedy(extra) if extra else " ".join(["pip install", *(PACKAGES.get(m, m) for m in absent)])
     return [f"{who} needs {', '.join(absent)}, which {verb} not installed; run: {command}"]
 
 

@@ -142,8 +142,7 @@ def with_manifest(
 
     `written` serializes the manifest; by default as indented JSON with sorted keys.
     """
-    listed = {each: sha256(content) for each, content in files.items()}
-    return {**files, name: written({**about, FILES: listed})}
+    return {**files, name: written({**about, FILES: {path: sha256(files[path]) for path in files}})}
 
 
 def own_files(folder: Path, manifest: str) -> dict[str, str]:

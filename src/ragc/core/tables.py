@@ -271,8 +271,7 @@ def read(
             if is_missing and one.example is None:
                 keys = keys[:-1]
             repair(left, keys, one.example if is_missing else None)
-        before = {one.keys for one in found}
-        found += [one for one in fresh if one.keys not in before]
+        found += [one for one in fresh if one.keys not in [before.keys for before in found]]
     raise UsageError("; ".join(map(str, found)))
 
 

@@ -60,10 +60,9 @@ def named(reference: str, module: ModuleType) -> Any:
     """Returns the object of `module` that `reference` names. Raises UsageError, with the nearest name."""
     name, _, attribute = reference.partition(":")
     if (value := getattr(module, attribute, None)) is None:
-        public = [known for known in vars(module) if not known.startswith("_")]
+        near = nearest(attribute, [public for public in vars(module) if not public.startswith("_")])
         raise UsageError(
-            f"{reference!r} names {attribute!r}, which is not in {name!r}.{nearest(attribute, public)} "
-            f"Define it there."
+            f"{reference!r} names {attribute!r}, which is not in {name!r}.{near} Define it there."
         )
     return value
 

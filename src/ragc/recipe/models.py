@@ -123,9 +123,7 @@ class CostLimits(Table):
     """
 
     tokens: Above | None = Field(default=None, description="Tokens at most, in the mean. Above 0.")
-    lm_calls: Above | None = Field(
-        default=None, description="Calls of models at most, in the mean. Above 0."
-    )
+    lm_calls: Above | None = Field(default=None, description="Calls of models at most, in the mean. Above 0.")
     searches: Above | None = Field(default=None, description="Searches at most, in the mean. Above 0.")
     latency: Above | None = Field(
         default=None,
