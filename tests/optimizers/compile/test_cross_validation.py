@@ -124,7 +124,7 @@ def test_few_documents_show_a_difference_and_no_verdict(tmp_path: Path) -> None:
     assert "6 groups must all change in one direction" in compiled.note
 
 
-def test_the_dry_run_estimates_the_folds(tmp_path: Path) -> None:
+def test_the_dry_run_estimates_the_folds(run: Run, tmp_path: Path) -> None:
     planned = estimate(recipes.load(tmp_path / "recipe.toml"))
     assert planned["phases"]["folds"]["lm_calls_about"] > planned["phases"]["trials"]["lm_calls_about"]
     assert "30 questions are cross-validated in 5 folds" in planned["note"]
