@@ -239,7 +239,7 @@ def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
     }
 
 
-def _check_fixed(what: str, call: RagPredict) -> None:
+def _check_fixed(what: str, call: Any) -> None:
     if call.nearest and call.demos:
         raise NotExpressible(
             what,

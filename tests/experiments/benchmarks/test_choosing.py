@@ -17,14 +17,13 @@ from experiments.benchmarks.search.choosing.generator import GeneratedGrid, gene
 from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
 from experiments.benchmarks.search.choosing.lot import sources
 from experiments.benchmarks.search.choosing.peers import PEERS
-from experiments.benchmarks.search.choosing.pools import GRIDS, ragsmith_world, recorded_world
+from experiments.benchmarks.search.choosing.pools import GRIDS, recorded_world
 from experiments.benchmarks.search.choosing.proposers import PROPOSERS
 from experiments.benchmarks.search.choosing.report import (
     report,
-    without_noise,
 )
 from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows, risks
-from experiments.benchmarks.search.choosing.worlds import World, regret
+from experiments.benchmarks.search.choosing.worlds import World
 
 KNOWN = {kind.name: kind for kind in generated()}
 SEARCHES = PEERS | PROPOSERS
@@ -39,27 +38,6 @@ def world(*, seed: int = 0, budget: int = 300, questions: int = 30) -> World:
     grid = GeneratedGrid(KNOWN["middle-values"])
     scores = grid.draw(questions, np.random.default_rng(seed))
     return World(grid.settings, grid.baseline, scores, grid.true, budget)
-
-
-@pytest.mark.parametrize("name", sorted(set(KNOWN) - {"many"}))
-def test_true_means_are_the_means_of_many_questions(name: str) -> None:
-    grid = GeneratedGrid(KNOWN[name])
-    means = np.mean([grid.draw(2000, np.random.default_rng(seed)).mean(1) for seed in range(6)], axis=0)
-    np.testing.assert_allclose(means, grid.true, atol=0.04)
-    assert abs(float(np.mean(means - grid.true))) < 0.015
-
-
-def test_generated_grids_differ_in_what_a_search_meets() -> None:
-    """At least twenty, unlike in level, in ties and in the rank of the baseline."""
-    grids = [GeneratedGrid(kind) for kind in KNOWN.values() if kind.name != "many"]
-    assert len(grids) >= 20
-    assert {round(float(np.median(grid.true)), 1) for grid in grids} >= {0.1, 0.3, 0.6}
-    constant = []
-    for grid in grids:
-        scores = grid.draw(200, np.random.default_rng(1))
-        constant.append(float((scores.max(0) == scores.min(0)).mean()))
-    assert min(constant) < 0.1
-    assert max(constant) > 0.5
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -113,19 +91,6 @@ def test_a_peer_may_cut_dev_questions_and_use_the_rule() -> None:
         assert all(chance[pick.setting] <= float(rule) for rule, pick in picks.items())
 
 
-def test_risks_are_small_for_what_is_better_and_great_for_what_is_worse() -> None:
-    rng = np.random.default_rng(3)
-    settings = [{"a": a, "b": b} for a in "xyz" for b in "uv"]
-    means = np.array([0.5, 0.9, 0.1, 0.5, 0.5, 0.5])
-    task = World(settings, 0, (rng.random((6, 80)) < means[:, None]).astype(float), means, 480)
-    task.seen[:5] = True
-    chance = risks(task)
-    assert chance[0] == 0
-    assert chance[1] < 0.01
-    assert chance[2] > 0.99
-    assert chance[5] == 1
-
-
 def test_a_world_sells_each_answer_once_and_no_more_than_it_may() -> None:
     task = world(budget=7)
     assert len(task.answer(3, range(5))) == 5
@@ -134,35 +99,6 @@ def test_a_world_sells_each_answer_once_and_no_more_than_it_may() -> None:
     assert len(task.answer(4, range(5))) == 2
     assert task.left == 0
     assert len(task.answer(3, [9, 0])) == 1
-
-
-def test_regret_is_0_for_the_best_and_1_for_the_median() -> None:
-    task = World([{}] * 3, 0, np.zeros((3, 2)), np.array([0.2, 0.5, 0.3]), 1)
-    assert [regret(task, s) for s in range(3)] == pytest.approx([1.5, 0.0, 1.0])
-    assert regret(World([{}] * 2, 0, np.zeros((2, 2)), np.array([0.2, 0.2]), 1), 1) == 0.0
-
-
-@pytest.mark.parametrize("name", sorted(set(KINDS) - {"dev-unlike-test"}))
-def test_dev_questions_of_a_kind_are_right_on_average(name: str) -> None:
-    gaps = [task.scores.mean() - task.values.mean() for task in (kind_world(name, s, 0.1) for s in range(40))]
-    assert abs(float(np.mean(gaps))) < 0.04
-    first, again = kind_world(name, 3, 0.1), kind_world(name, 3, 0.4)
-    np.testing.assert_array_equal(first.scores, again.scores)
-    np.testing.assert_array_equal(first.values, again.values)
-
-
-def test_kinds_are_what_they_are_called() -> None:
-    def standing_out(name: str, seed: int) -> float:
-        values = np.sort(kind_world(name, seed, 0.1).values)
-        return float((values[-1] - values[-2]) / max(values[-1] - values[0], 1e-9))
-
-    assert np.mean([standing_out("needle", s) for s in range(8)]) > 0.4
-    assert np.mean([standing_out("smooth", s) for s in range(8)]) < 0.2
-    assert np.mean([kind_world("rare-success", s, 0.1).values.mean() for s in range(8)]) < 0.2
-    differ = [kind_world("dev-unlike-test", s, 0.1) for s in range(8)]
-    same = [kind_world("heavy-tails", s, 0.1) for s in range(8)]
-    alike = [np.mean([np.corrcoef(w.scores.mean(1), w.values)[0, 1] for w in ws]) for ws in (differ, same)]
-    assert alike[0] < alike[1]
 
 
 def test_the_lot_divides_every_family_and_does_not_hang_on_the_machine() -> None:
@@ -200,18 +136,6 @@ def write_pool(path: Path) -> Path:
     return path
 
 
-def test_a_pool_averages_duplicates_and_draws_questions_with_its_means(tmp_path: Path) -> None:
-    path = write_pool(tmp_path / "pipelines.csv")
-    task = ragsmith_world(path, "math", 2, 0.2, questions=4000)
-    assert len(task.settings) == len({tuple(s.values()) for s in task.settings}) < 30
-    assert task.settings[task.baseline]["retrieval"] == "vector_mxbai"
-    np.testing.assert_allclose(task.scores.mean(1), task.values, atol=0.04)
-    assert sum(source.name.startswith("ragsmith") for source in sources(path)[0]) == 2
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n", "utf-8")
-    with pytest.raises(SystemExit, match="is not RAGSmith's table"):
-        ragsmith_world(tmp_path / "other.csv", "math", 2, 0.2)
-
-
 def test_a_recorded_grid_is_searched_on_one_half_and_judged_by_the_other() -> None:
     folder = next(path.parent for path in sorted(GRIDS.glob("*/settings.json")))
     task, other = recorded_world(folder, 1, 0.2), recorded_world(folder, 2, 0.2)
@@ -240,16 +164,6 @@ def test_a_report_compares_ragc_with_peers_that_risk_no_more() -> None:
         "| ragc, risk 0.15 - screen, risk 0.05 | 0.0% | -0.200 [-0.200, -0.200] | 0.0% [0.0%, 0.0%] |",
         "| ragc, risk 0.15 - screen, risk 0.15 | 25.0% | 0.100 [0.100, 0.100] | -25.0% [-50.0%, 0.0%] |",
     ]
-
-
-def test_an_error_without_the_noise_of_seeds_is_that_of_many_seeds() -> None:
-    rng = np.random.default_rng(0)
-    bias = rng.normal(0, 0.02, 400)
-    noisy = {f"{n}": np.column_stack([np.zeros((6, 2)), rng.normal(b, 0.05, 6)]) for n, b in enumerate(bias)}
-    assert float(without_noise(noisy)) == pytest.approx(0.02, abs=0.003)
-    nothing = {name: rows - rows.mean(0) for name, rows in noisy.items()}
-    assert without_noise(nothing) == "0.000"
-    assert without_noise({"one": np.zeros((1, 3))}) == "-"
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:

@@ -414,20 +414,6 @@ def test_the_history_shows_what_was_sent_and_what_was_replayed() -> None:
     assert "Another?" in shown.getvalue()
 
 
-def test_an_entry_of_the_history_shows_what_was_sent_then() -> None:
-    program = build()
-    call = dict(program.named_predictors())["answer"]
-    program(question=QUESTION)
-    call.demos = [{"question": "Later?", "passages": [], "answer": "later"}]
-    call.signature = call.signature.with_instructions("Later, too.")
-    entry = program.history[-1]
-    assert QUESTION in entry["messages"][-1]["content"]
-    assert "ater" not in json.dumps(entry["messages"])
-    assert entry["outputs"] == ['{"answer": "ours"}']
-    assert entry["usage"]["completion_tokens"] == 2
-    assert entry == call.history[-1]
-
-
 def test_knobs_are_in_a_saved_state_and_others_are_refused(tmp_path: Path) -> None:
     program = build(name="prefrag", web=ListSource(PASSAGES), reflect=False)
     program.save(tmp_path / "state.json")

@@ -280,31 +280,6 @@ def add(first: int, second: int) -> int:
     return first + second
 
 
-def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed_predictors() -> None:
-    steps: list[Any] = [
-        {"next_thought": "search", "next_tool_name": "look_up", "next_tool_args": {"query": "number 7"}},
-        {"summary": "It says a7."},
-        {"next_thought": "add", "next_tool_name": "add", "next_tool_args": {"first": 3, "second": 4}},
-        {"next_thought": "done", "next_tool_name": "finish", "next_tool_args": {}},
-        {"reasoning": "So.", "answer": "a7"},
-    ]
-    for module in (Agent, Agent()):
-        program, _ = built(module, replies_in_order(steps))
-        prediction = program(question="What is number 7?")
-        assert prediction.answer == "a7"
-        assert prediction.trajectory["observation_0"] == "It says a7."
-        assert prediction.trajectory["observation_1"] == 7
-        assert [e.name for e in prediction.trace if hasattr(e, "role")] == [
-            "agent.react", "note", "agent.react", "agent.react", "agent.extract.predict",
-        ]  # fmt: skip
-        assert prediction.counters["searches"] == 1
-
-
-def replies_in_order(replies: list[Any]) -> Callable[[ChatRequest], Any]:
-    left = iter(replies)
-    return lambda request: fit(request, next(left))
-
-
 def test_an_agents_prompts_are_exported(tmp_path: Any) -> None:
     from ragc.exports.write import export
 
@@ -348,34 +323,6 @@ def test_predictors_made_on_the_way_pass_through_the_programs_target() -> None:
     assert prediction.answer == "a7"
     assert len(target.requests) == 1, "equal calls are sent once"
     assert prediction.counters["lm_calls"] == 2
-
-
-class Draws(Simple):
-    def __init__(self) -> None:
-        super().__init__()
-        self.best = dspy.BestOfN(dspy.ChainOfThought(QA), N=3, reward_fn=long_answer, threshold=1.0)
-
-    def forward(self, question: str) -> Any:
-        self.answer(question=question)
-        return self.best(question=question)
-
-
-def long_answer(args: Any, prediction: Any) -> float:
-    return float(len(prediction.answer) > 2)
-
-
-def test_best_of_n_inside_draws_anew() -> None:
-    draws = iter(["a", "b", "long enough"])
-
-    def script(request: ChatRequest) -> Any:
-        text = request.messages[0].content
-        return fit(
-            request, {"answer": "x"} if "reasoning" not in text else {"reasoning": "r", "answer": next(draws)}
-        )
-
-    program, target = built(Draws, script)
-    assert program(question="What is number 7?").answer == "long enough"
-    assert [request.sample for request in target.requests[1:]] != [0, 0, 0]
 
 
 class Two(dspy.Module):
