@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -190,14 +189,6 @@ def test_force_replaces_exports_and_refuses_what_lies_among_them(tmp_path: Path)
         export(build_program(VANILLA), "jinja2", single, force=True)
 
 
-def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
-    export(build_program(CRAG), "jinja2", tmp_path / "out")
-    readme = tmp_path / "out" / "README.md"
-    readme.write_text(readme.read_text() + "\nmy remarks\n")
-    with pytest.raises(UsageError, match=r"README\.md was changed since ragc wrote it"):
-        export(build_program(CRAG), "jinja2", tmp_path / "out", force=True)
-
-
 class Cut(BaseException):
     """Stands for kill -9."""
 
@@ -258,23 +249,6 @@ def test_an_error_between_the_two_folders_leaves_the_old_one(
             run(compiled, sets=("knobs.top_k=7",))
     assert contents(compiled) == before
     assert not list(compiled.parent.glob(".ragc-*"))
-
-
-def test_nothing_that_a_kill_may_leave_is_written_into_the_folder_to_replace(
-    run: Run, compiled: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: Callable[..., str] = tempfile.mkdtemp
-    folders: list[Path] = []
-
-    def noting(suffix: Any, prefix: Any, folder: Any) -> str:
-        folders.append(Path(folder))
-        return made(suffix, prefix, folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tempfile.mkdtemp", noting)
-        run(compiled, sets=("knobs.top_k=7",))
-    assert compiled.parent in folders
-    assert compiled not in folders
 
 
 def test_the_current_folder_is_no_out(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
