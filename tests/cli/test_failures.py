@@ -15,7 +15,7 @@ from tests.processes import ragc
 from tests.support.loopback import MODEL, Loopback
 from tests.support.recipes import recipe_toml, vllm, write_files
 
-UNREADABLE = "A reply does not fit its signature"
+UNREADABLE = "A reply is no JSON"
 
 
 class Model:

@@ -103,7 +103,7 @@ def test_a_grid_is_planned_recorded_and_shown(folder: Path, server: Loopback) ->
     assert out.splitlines()[1].split() == ["metric", "baseline", "least", "median", "greatest"]
     assert "setting 1/4 " in err
     assert "top_k=2; 2 demonstrations, set 0" in err
-    assert server.answer_count <= plan["lm_calls"]
+    assert 0 < server.answer_count <= 2 * plan["lm_calls_about"]
     more = ("--set", "grid.settings=[{query_pos='after'}]", "--out", "more")
     assert run(folder, "recipe.toml", *more)[0] == 0
     grid = library.read_grid(folder / "grids/recipe", folder / "more")

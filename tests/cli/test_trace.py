@@ -14,8 +14,8 @@ from ragc.store.calls import CallStore
 from ragc.task.answering import Row, answer
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
-STEP = {"thought": "The capital is missing.", "action": "search", "action_input": "capital of France"}
-GRADED = {"grade": "none", "explanation": "", "improvement": ""}
+THOUGHT = {"thought": "The capital is missing."}
+FINISH = {"action": "finish", "answer": "Paris", "explanation": "", "grade": "CORRECT", "improvement": ""}
 FOUND = [Passage(f"p{i}", f"Title {i}", f"Text {i}.") for i in range(9)]
 
 
@@ -27,10 +27,10 @@ def shown(id: str, target: ScriptedTarget, sources: dict[str, object], **knobs: 
 def test_a_person_reads_thoughts_searches_comparisons_switches_and_grades_in_order() -> None:
     target = ScriptedTarget(
         [
-            {**STEP, **GRADED, "answer": ""},
-            {**STEP, **GRADED, "action_input": "Paris", "answer": ""},
+            {**THOUGHT, "step": {"action": "search", "action_input": "capital of France"}},
+            {**THOUGHT, "step": {"action": "search", "action_input": "Paris"}},
             {"status": False, "analysis": "nothing new"},
-            {**STEP, **GRADED, "action": "finish", "answer": "Paris", "grade": "CORRECT"},
+            {**THOUGHT, "step": FINISH},
         ]
     )
     text = shown(

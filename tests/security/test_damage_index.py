@@ -140,29 +140,6 @@ def test_a_flipped_bit_in_an_index_is_never_searched(
     assert len(harmed) >= 4
 
 
-def test_a_large_index_is_read_whole_once_after_a_change_and_not_again(
-    passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_cache, "SMALL", 0)
-    home = tmp_path / "indexes"
-    right = answers(bm25, passages, home)
-    read: list[Path] = []
-    verify = index_cache.damage
-
-    def counted(path: Path, step: index_cache.Step) -> str:
-        read.append(path)
-        return verify(path, step)
-
-    monkeypatch.setattr(index_cache, "damage", counted)
-    assert answers(bm25, passages, home) == right
-    assert read == []
-    shutil.copytree(home, tmp_path / "moved")
-    for _ in range(2):
-        assert answers(bm25, passages, tmp_path / "moved") == right
-    assert {path.parent.name for path in read} == {"corpus", "bm25"}
-    assert len(read) == 2
-
-
 def test_an_index_under_the_name_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
     def build(text: str) -> index_cache.Build:
         def write(folder: Path, step: index_cache.Step) -> None:

@@ -188,14 +188,6 @@ def test_force_replaces_exports_and_refuses_what_lies_among_them(tmp_path: Path)
         export(build_program(VANILLA), "jinja2", single, force=True)
 
 
-def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
-    export(build_program(CRAG), "jinja2", tmp_path / "out")
-    readme = tmp_path / "out" / "README.md"
-    readme.write_text(readme.read_text() + "\nmy remarks\n")
-    with pytest.raises(UsageError, match=r"README\.md was changed since ragc wrote it"):
-        export(build_program(CRAG), "jinja2", tmp_path / "out", force=True)
-
-
 class Cut(BaseException):
     """Stands for kill -9."""
 

@@ -14,17 +14,13 @@ from hypothesis import strategies as st
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.errors import ParseFailure, TargetError, TargetStopped, TargetUnavailable
+from ragc.errors import TargetError, TargetStopped, TargetUnavailable
 from ragc.metrics import get
 from ragc.metrics.base import Scorer
 from ragc.programs import method
-from ragc.programs.calls.parsing import parse
-from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.records import Question
-from ragc.signatures.align import SyntacticParse
-from ragc.signatures.answer import ShortAnswer
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import REPLY, Gateway, request_key
@@ -221,16 +217,12 @@ TEXTS = {
     "deeper than any stack": '{"answer": ' * MANY,
     "deep parentheses": "(" * MANY,
     "a million quotes": '"' * 1_000_000,
-    "half a pair": '{"answer": ["\\ud800"]}',
     "NUL": "\x00\x00",
     "Infinity": '{"answer": Infinity}',
-    "a huge number": '{"answer": ' + "9" * 10_000 + "}",
     "markers": "[[ ## answer ## ]]" * 5000,
     "tags": "<answer>" * 30_000,
     "nothing": "",
 }
-MENDED = (TEXTS["half a pair"], TEXTS["a huge number"])
-"""Of these the reader may make an answer."""
 
 
 def questioned(target: ScriptedTarget, store: CallStore, layout: str, budget: Any = None) -> tuple[Row, ...]:
@@ -259,7 +251,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure_that_is_counted_and_replayed_a
     again = questioned(ScriptedTarget([], capabilities=()), CallStore(tmp_path), layout)
     for rows in (first, again):
         for row in rows:
-            assert row.failure or text in MENDED or layout != "minimal"
+            assert row.failure or layout != "minimal"
             if row.failure:
                 assert row.prediction is None
                 assert row.scores["em"] == 0
@@ -386,26 +378,3 @@ def test_any_bytes_as_a_body_are_a_value_or_one_error(content: bytes) -> None:
     with contextlib.suppress(Again, TargetError):
         read_reply(read_json(content, "application/json"), ASK, len, WHERE)
     assert isinstance(error_text(content)[0], str)
-
-
-WRITTEN = (
-    st.text(st.characters(), max_size=200)
-    | JSON.map(lambda value: json.dumps({"answer": value}))
-    | JSON.map(lambda value: f"[[ ## answer ## ]]\n{value}\n[[ ## completed ## ]]")
-    | JSON.map(lambda value: f"<answer>{value!r}</answer>")
-    | st.text("[](){}<>\"'\\,:# `answer/0", max_size=300)
-)
-
-
-@settings(max_examples=examples(400))
-@given(text=WRITTEN, layout=st.sampled_from(LAYOUTS), cut=st.booleans())
-def test_any_text_as_a_reply_is_outputs_or_a_parse_failure(text: str, layout: str, cut: bool) -> None:
-    for signature in (ShortAnswer, SyntacticParse):
-        try:
-            outputs = parse(signature, text, layout=layout, finish="length" if cut else "stop").outputs
-        except ParseFailure as error:
-            str(error).encode()
-            continue
-        assert set(outputs) == set(signature.output_fields)
-        for output in outputs.values():
-            repr(output).encode()

@@ -15,7 +15,7 @@ from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input
-from tests.exports.common import build_program, demos_for, texts, with_demos
+from tests.exports.common import build_program, with_demos
 
 CR = "\r"
 
@@ -38,24 +38,6 @@ def file_of(program: ExportedProgram, format: str) -> bytes:
 def with_any_demos(program: RagProgram, data: st.DataObject) -> RagProgram:
     """`program` with random demonstrations; no two predictors have the same prompt."""
     return _distinct(with_demos(program, data))
-
-
-def with_calm_demos(program: RagProgram, data: st.DataObject) -> RagProgram:
-    """`program` with random demonstrations and instructions that any format here can say."""
-    for _, call in program.named_predictors():
-        call.signature = call.signature.with_instructions(f"Say so. {calm(data.draw(texts()))}")
-        demos = data.draw(demos_for(call.signature))
-        call.demos = [{name: _calmed(value) for name, value in demo.items()} for demo in demos]
-    return _distinct(program)
-
-
-def calm(text: str) -> str:
-    """`text` without a line that reads as a role, white space at its ends, or CR."""
-    return f"x{text.replace(':', ';').replace(CR, '')}x"
-
-
-def _calmed(value: Any) -> Any:
-    return list(map(calm, value)) if isinstance(value, list) else calm(value)
 
 
 def _distinct(program: RagProgram) -> RagProgram:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import random
 import re
-import subprocess
 import sys
 import threading
 from functools import cache
@@ -23,18 +21,16 @@ from ragc.errors import ParseFailure
 from ragc.exports.derive import derive_export, prompt_of
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
-from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
+from ragc.prompts.model import ExportedProgram, NotExpressible
 from ragc.records import Passage
 from ragc.targets.wire import body_of
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases
 from tests.exports.common import (
     CALM,
-    NASTY,
     build_program,
 )
 
@@ -45,21 +41,6 @@ def slow(most: int) -> settings:
 
 
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-
-RUNNER = """
-import importlib.util, json, sys
-
-def run(file, calls):
-    spec = importlib.util.spec_from_file_location("generated", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return [[[m["role"], m["content"]] for m in module.messages(name, **inputs)] for name, inputs in calls]
-
-said = [run(file, calls) for file, calls in json.load(sys.stdin)]
-known = {*sys.stdlib_module_names, "__main__", "generated"}
-foreign = sorted(n for n in sys.modules if n.partition(".")[0] not in known)
-json.dump([said, foreign], sys.stdout)
-"""
 
 
 def source(program: ExportedProgram) -> str:
@@ -77,47 +58,6 @@ def load_module(program: ExportedProgram) -> ModuleType:
 @cache
 def _code(text: str) -> CodeType:
     return compile(text, "generated.py", "exec", dont_inherit=True)
-
-
-def run_alone(work: list[tuple[str, list[tuple[str, dict[str, Any]]]]]) -> list[Any]:
-    """The messages of each call of each file, from one Python that has the standard library alone."""
-    command, sent_in = [sys.executable, "-I", "-S", "-W", "error", "-c", RUNNER], json.dumps(work)
-    process = subprocess.run(command, input=sent_in, capture_output=True, encoding="utf-8", check=False)
-    assert process.returncode == 0, process.stderr
-    messages, foreign = json.loads(process.stdout)
-    assert foreign == []
-    return list(messages)
-
-
-def shown_by(program: RagProgram) -> str:
-    """All that instructions and demonstrations say."""
-    calls = program.predictors()
-    return json.dumps([[c.signature.instructions, list(c.demos)] for c in calls], ensure_ascii=False)
-
-
-def nasty(prompt: CompiledPrompt, draw: random.Random) -> dict[str, Any]:
-    """Inputs of awkward pieces."""
-
-    def value(kind: str) -> Any:
-        return "".join(draw.choices(NASTY, k=draw.randrange(5))) if kind == "text" else draw.randrange(9)
-
-    return {
-        one.name: [value(one.kind) for _ in range(draw.randrange(21))] if one.many else value(one.kind)
-        for one in prompt.inputs
-    }
-
-
-class Typed(dspy.Signature):
-    """Answer."""
-
-    number: int = dspy.InputField(desc="how many")
-    share: float = dspy.InputField()
-    sure: bool = dspy.InputField()
-    passages: list[str] = dspy.InputField()
-    scores: list[float] = dspy.InputField()
-    marks: list[bool] = dspy.InputField()
-    counts: list[int] = dspy.InputField()
-    answer: float = dspy.OutputField()
 
 
 def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, ExportedProgram]:
