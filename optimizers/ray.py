@@ -103,12 +103,12 @@ class KeptStore(CallStore):
 
     async def read(self, key: str) -> str | None:
         """Returns the text under `key`, or None."""
-        text: str | None = await self._keeper.read.remote(key)
+        text: str | None = await event_loop.wait(self._keeper.read.remote(key))
         return text
 
     async def write(self, key: str, text: str) -> None:
         """Stores `text` under `key`."""
-        await self._keeper.write.remote(key, text)
+        await event_loop.wait(self._keeper.write.remote(key, text))
 
 
 class KeptBudget:

@@ -76,9 +76,13 @@ def step(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("event_loop.step cannot wait for a loop; await by event_loop.wait what takes time")
 
 
-async def wait(work: Coroutine[Any, Any, T]) -> T:
+async def wait(work: Awaitable[T]) -> T:
     """Awaits `work` on the process's loop; in a thread that `step` runs, blocks it meanwhile."""
-    return await work if is_on_loop() else run(work)
+
+    async def awaited() -> T:
+        return await work
+
+    return await work if is_on_loop() else run(awaited())
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from weakref import finalize
 
 import diskcache
 
@@ -27,9 +25,6 @@ from ragc.errors import StoreError
 from ragc.store.used_questions import check_database
 
 T = TypeVar("T")
-
-LINGER_S = 0.01
-"""Seconds in which rows of threads wait for each other, at most: a kill loses no more than these."""
 
 
 class _ByteRows(diskcache.Disk):  # type: ignore[misc]
@@ -61,8 +56,9 @@ class CallStore:
         self._in_flight: dict[str, asyncio.Task[Any] | Future[Any]] = {}
         self._lock = threading.Lock()
         self._written: asyncio.Future[None] | None = None
-        self._disk = _Rows(directory)
-        finalize(self, self._disk.flush)
+        self._rows = None if directory is None else _opened(directory)
+        self._unwritten: dict[str, bytes] = {}
+        self._writing = threading.Lock()
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
@@ -70,31 +66,31 @@ class CallStore:
     def get(self, key: str) -> str | None:
         """Returns the text under `key`, or None. Raises StoreError."""
         text = self._memory.get(key)
-        if text is None and (text := self._disk.read(key)) is not None:
+        if text is None and (text := self._read(key)) is not None:
             self._remember(key, text)
         return text
 
     def put(self, key: str, text: str) -> None:
         """Stores `text` under `key`; a kill then no longer loses it, a power loss may. Raises StoreError."""
-        self._disk.unwritten[key] = _row(key, text)
-        self._disk.flush()
+        self._unwritten[key] = _row(key, text)
+        self._flush()
         self._remember(key, text)
 
     async def read(self, key: str) -> str | None:
         """Returns the text under `key` on disk, for callers that cache the parsed value themselves."""
-        return self._disk.read(key)
+        return self._read(key)
 
     async def write(self, key: str, text: str) -> None:
         """Stores `text` on disk only; without a directory this does nothing. Raises StoreError.
 
-        Texts of one turn of the event loop share a transaction, which takes most of the time; from threads,
-        those of `LINGER_S` seconds do.
+        Texts of one turn of the event loop share a transaction, which takes most of the time; so do those of
+        threads that wait for one.
         """
-        if self._disk.rows is None:
+        if self._rows is None:
             return
-        self._disk.unwritten[key] = _row(key, text)
+        self._unwritten[key] = _row(key, text)
         if not event_loop.is_on_loop():
-            self._disk.flush_soon()
+            self._flush()
             return
         if self._written is None:
             self._written = asyncio.Future()
@@ -105,7 +101,7 @@ class CallStore:
     def _write_together(self, written: asyncio.Future[None]) -> None:
         self._written = None
         try:
-            self._disk.flush()
+            self._flush()
         except BaseException as error:  # passed on to all who wait
             written.set_exception(error)
         else:
@@ -184,9 +180,30 @@ class CallStore:
             if len(self._memory) > self._limit:
                 self._memory.pop(next(iter(self._memory)))
 
+    def _read(self, key: str) -> str | None:
+        with _reported(self.where):
+            row = None if self._rows is None else self._rows.get(key, retry=True)
+        _, _, text = (row or b"").decode(errors="replace").partition(" ")
+        return text if row and row == _row(key, text) else None
+
+    def _flush(self) -> None:
+        """Writes all rows in one transaction. Those that cannot be written are tried with later ones."""
+        with self._writing:
+            rows = dict[str, bytes]()
+            while self._unwritten:
+                rows.update([self._unwritten.popitem()])
+            if rows and self._rows is not None:
+                try:
+                    with _reported(self.where), self._rows.transact(retry=True):
+                        for key, row in rows.items():
+                            self._rows.set(key, row)
+                except StoreError:
+                    self._unwritten.update(rows)
+                    raise
+
     def check(self) -> None:
         """Raises StoreError unless SQLite finds the database whole; changes nothing."""
-        if self._disk.rows is not None:
+        if self._rows is not None:
             with (
                 _reported(self.where),
                 closing(
@@ -197,58 +214,8 @@ class CallStore:
 
     def close(self) -> None:
         """Closes the files; the store can no longer be used."""
-        if self._disk.rows is not None:
-            self._disk.flush()
-            self._disk.rows.close()
-
-
-class _Rows:
-    """The rows on disk in a `directory`, and those not yet written; without one none are held."""
-
-    def __init__(self, directory: Path | None) -> None:
-        self.rows = None if directory is None else _opened(directory)
-        self.unwritten: dict[str, bytes] = {}
-        self._where, self._writing = str(directory), threading.Lock()
-        self._written_at, self._is_due = 0.0, False
-
-    def read(self, key: str) -> str | None:
-        with _reported(self._where):
-            row = None if self.rows is None else self.rows.get(key, retry=True)
-        _, _, text = (row or b"").decode(errors="replace").partition(" ")
-        return text if row and row == _row(key, text) else None
-
-    def flush(self) -> None:
-        """Writes all rows in one transaction. Those that cannot be written are tried with later ones."""
-        with self._writing:
-            rows = dict[str, bytes]()
-            while self.unwritten:
-                rows.update([self.unwritten.popitem()])
-            if rows and self.rows is not None:
-                try:
-                    with _reported(self._where), self.rows.transact(retry=True):
-                        for key, row in rows.items():
-                            self.rows.set(key, row)
-                except StoreError:
-                    self.unwritten.update(rows)
-                    raise
-            self._written_at = time.monotonic()
-
-    def flush_soon(self) -> None:
-        """Writes all rows, unless some were written just now: then in a moment, on the process's loop."""
-        if time.monotonic() - self._written_at > LINGER_S:
-            self.flush()
-        elif not self._is_due:
-            self._is_due = True
-            event_loop.get().call_soon_threadsafe(self._flush_late)
-
-    def _flush_late(self) -> None:
-        """Writes all rows now, and again while there are new ones: to wake the loop takes longer."""
-        self._is_due = False
-        if self.unwritten:
-            self._is_due = True
-            event_loop.get().call_later(LINGER_S, self._flush_late)
-            with suppress(StoreError):  # which the next write raises
-                self.flush()
+        if self._rows is not None:
+            self._rows.close()
 
 
 def open_store() -> CallStore:
