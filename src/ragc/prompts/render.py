@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from ragc.core.text import escape_value
+from ragc.core.text import escape_numbers, escape_value
 from ragc.errors import UsageError
 from ragc.prompts.model import CompiledPrompt, Input, Slot, TemplateMessage
 from ragc.targets.base import Message
@@ -41,6 +41,9 @@ def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, 
     """
     check_inputs(prompt, inputs)
     shown = escape_value(dict(inputs))
+    for slot in (slot for message in prompt.messages for slot in message.slots):
+        if slot.style == "lines" and prompt.input(slot.name).kind == "text":
+            shown[slot.name] = [escape_numbers(item) for item in shown[slot.name]]
     return tuple(
         Message(message.role, _compile_template(template(prompt, message)).render(**shown))
         for message in prompt.messages

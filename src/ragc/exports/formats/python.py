@@ -33,7 +33,7 @@ _CHECKED = frozenset(
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """Returns one file for all prompts, named after the method; raises NotExpressible."""
-    from ragc.core.text import MARKERS
+    from ragc.core.text import MARKERS, NUMBERS
     from ragc.signatures import answer
 
     for prompt in program:
@@ -44,6 +44,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
         inputs=[one.name for one in program.prompts[0].inputs],
         styles=sorted({style(prompt) for prompt in program}),
         markers=MARKERS.pattern,
+        numbers=NUMBERS.pattern,
         answer=answer,
         source=inspect.getsource,
         docstring=_docstring,
