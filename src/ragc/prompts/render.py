@@ -40,10 +40,13 @@ def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, 
     Raises UsageError when an input is missing, unknown or of the wrong type.
     """
     check_inputs(prompt, inputs)
-    shown = escape_value(dict(inputs))
-    for slot in (slot for message in prompt.messages for slot in message.slots):
-        if slot.style == "lines" and prompt.input(slot.name).kind == "text":
-            shown[slot.name] = [escape_numbers(item) for item in shown[slot.name]]
+    lines = {slot.name for message in prompt.messages for slot in message.slots if slot.style == "lines"}
+    shown = {
+        name: [escape_numbers(item) if isinstance(item, str) else item for item in value]
+        if name in lines
+        else value
+        for name, value in escape_value(dict(inputs)).items()
+    }
     return tuple(
         Message(message.role, _compile_template(template(prompt, message)).render(**shown))
         for message in prompt.messages
