@@ -20,7 +20,7 @@ MARKERS = re.compile(
     r"|\[(?=\[ ## )",
     re.IGNORECASE,
 )
-_NUMBERS = re.compile(r"(?<=[\n\r\v\f\x85\u2028\u2029])[ \t]*\[(?=\d+\])")
+NUMBERS = re.compile(r"(?<=[\n\r\v\f\x85\u2028\u2029])[ \t]*\[(?=\d+\])")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 # C0 except tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
@@ -44,7 +44,7 @@ def escape_numbers(text: str) -> str:
 
     So an item of a numbered list cannot be taken for the next one.
     """
-    return _NUMBERS.sub(lambda match: match.group() + " ", text) if "[" in text else text
+    return NUMBERS.sub(lambda match: match.group() + " ", text) if "[" in text else text
 
 
 def escape_surrogates(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from ragc.core.text import escape_value
+from ragc.core.text import escape_numbers, escape_value
 from ragc.errors import UsageError
 from ragc.prompts.model import CompiledPrompt, Input, Slot, TemplateMessage
 from ragc.targets.base import Message
@@ -40,7 +40,13 @@ def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, 
     Raises UsageError when an input is missing, unknown or of the wrong type.
     """
     check_inputs(prompt, inputs)
-    shown = escape_value(dict(inputs))
+    lines = {slot.name for message in prompt.messages for slot in message.slots if slot.style == "lines"}
+    shown = {
+        name: [escape_numbers(item) if isinstance(item, str) else item for item in value]
+        if name in lines
+        else value
+        for name, value in escape_value(dict(inputs)).items()
+    }
     return tuple(
         Message(message.role, _compile_template(template(prompt, message)).render(**shown))
         for message in prompt.messages

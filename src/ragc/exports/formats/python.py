@@ -33,23 +33,27 @@ _CHECKED = frozenset(
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """Returns one file for all prompts, named after the method; raises NotExpressible."""
-    from ragc.core.text import MARKERS
+    from ragc.core.text import MARKERS, NUMBERS
     from ragc.signatures import answer
 
     for prompt in program:
         _check(prompt)
-    text = _template().render(
-        program=program,
-        whole=program.single and program.method in _WHOLE,
-        inputs=[one.name for one in program.prompts[0].inputs],
-        styles=sorted({style(prompt) for prompt in program}),
-        markers=MARKERS.pattern,
-        answer=answer,
-        source=inspect.getsource,
-        docstring=_docstring,
-        data=_data(program),
-    )
-    return {_file_name(program): text.encode()}
+    return {
+        _file_name(program): _template()
+        .render(
+            program=program,
+            whole=program.single and program.method in _WHOLE,
+            inputs=[one.name for one in program.prompts[0].inputs],
+            styles=sorted({style(prompt) for prompt in program}),
+            markers=MARKERS.pattern,
+            numbers=NUMBERS.pattern,
+            answer=answer,
+            source=inspect.getsource,
+            docstring=_docstring,
+            data=_data(program),
+        )
+        .encode()
+    }
 
 
 def _file_name(program: ExportedProgram) -> str:
