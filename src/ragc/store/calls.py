@@ -133,9 +133,10 @@ class CallStore:
             return value, True
         with self._lock:
             flight = self._in_flight.get(key)
-            if first := flight is None:
-                work = self._find_or_make(key, make, read, write)
-                flight = asyncio.ensure_future(work) if event_loop.is_on_loop() else Future[Any]()
+            first = flight is None
+            if flight is None:
+                work = self._find_or_make(key, make, read, write) if event_loop.is_on_loop() else None
+                flight = Future[Any]() if work is None else asyncio.ensure_future(work)
                 self._in_flight[key] = flight
         if not first:
             value, _ = await event_loop.wait(_landed(flight))
@@ -146,7 +147,7 @@ class CallStore:
             return cast("tuple[T, bool]", await asyncio.shield(flight))
         flight.set_running_or_notify_cancel()
         try:
-            flight.set_result(await work)
+            flight.set_result(await self._find_or_make(key, make, read, write))
         except BaseException as error:
             flight.set_exception(error)
         del self._in_flight[key]

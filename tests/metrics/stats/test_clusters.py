@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ragc.metrics.stats import headroom
 from ragc.metrics.stats.clusters import (
     Groups,
-    assumed_questions,
-    count_groups,
     effective_share,
-    run_lengths,
 )
 from ragc.metrics.stats.intervals import mean_ci, paired, power_note, verdict
 from ragc.metrics.stats.multiple import Contrast, adjust_family
@@ -42,30 +34,6 @@ def clustered(
     return (rng.random(groups * size) < chances).astype(float).tolist(), labels
 
 
-@pytest.mark.parametrize("labels", [None, [""] * len(SCORES), ALONE])
-def test_questions_alone_in_their_groups_are_independent(labels: list[str] | None) -> None:
-    plain = mean_ci(SCORES, seed=3)
-    assert mean_ci(SCORES, seed=3, groups=labels) == plain
-    assert plain.groups is None
-    assert paired(SCORES, OTHER, seed=3, groups=labels) == paired(SCORES, OTHER, seed=3)
-    columns = [list(SCORES), list(OTHER)]
-    assert pooled_ci(columns, harmonic, seed=3, groups=labels) == pooled_ci(columns, harmonic, seed=3)
-    sides = columns, columns[::-1]
-    assert pooled_paired(*sides, harmonic, seed=3, groups=labels) == pooled_paired(*sides, harmonic, seed=3)
-    contrast = Contrast(dict(zip(ALONE, SCORES, strict=True)), dict(zip(ALONE, OTHER, strict=True)))
-    groups = None if labels is None else dict(zip(ALONE, labels, strict=True))
-    assert adjust_family([contrast], seed=3, groups=groups) == adjust_family([contrast], seed=3)
-
-
-def test_groups_count_in_any_order() -> None:
-    scores, labels = clustered(12, 5, 1.0, 0.5, np.random.default_rng(1))
-    order = list(range(len(scores)))
-    random.Random(2).shuffle(order)
-    names = {label: f"g{97 * int(label) % 31}" for label in labels}
-    shuffled = mean_ci([scores[at] for at in order], seed=0, groups=[names[labels[at]] for at in order])
-    assert shuffled == mean_ci(scores, seed=0, groups=labels)
-    assert shuffled.groups == 12
-    assert shuffled.questions == "60 questions in 12 groups"
 
 
 def test_questions_that_are_alike_count_about_once_a_group() -> None:
@@ -121,32 +89,11 @@ def test_a_figure_of_several_means_takes_groups_whole() -> None:
     assert gap.groups == 12
 
 
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=30))
-def test_the_assumed_number_lies_between_groups_and_questions(sizes: list[int]) -> None:
-    labels = [str(at) for at, size in enumerate(sizes) for _ in range(size)]
-    assert 1 <= assumed_questions(sizes) <= sum(sizes) == len(labels)
-    assert count_groups(labels) == len(sizes)
-    lengths = run_lengths(labels)
-    assert lengths == (tuple(sizes) if max(sizes) > 1 else ())
-
-
 def test_small_data_notes_count_groups() -> None:
     assert small_data_note([1] * 100, [1] * 100) == small_data_note(100, 100) == ""
     note = small_data_note([20] * 5, [1] * 100)
     assert "100 dev (5 groups) questions cannot show anything" in note
     assert "with 60 test questions (12 groups)" in small_data_note(100, [5] * 12)
-
-
-def test_headroom_counts_groups() -> None:
-    rng = np.random.default_rng(5)
-    effects = np.repeat(rng.random((6, 12)), 5, axis=1)
-    scores = (rng.random((6, 60)) < effects).astype(float)
-    labels = [str(at // 5) for at in range(60)]
-    plain, grouped = (headroom.spread(scores.tolist(), seed=0, groups=one) for one in (None, labels))
-    assert grouped.within > 1.5 * plain.within
-    assert grouped.independent == 12
-    assert headroom.independent_share(scores.tolist(), labels) < 0.8
-    assert headroom.spread(scores.tolist(), seed=0, groups=[""] * 60) == plain
 
 
 @thorough

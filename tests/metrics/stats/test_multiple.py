@@ -137,15 +137,6 @@ def test_questions_are_matched_by_id_and_what_is_missing_is_counted() -> None:
     assert matching.note("a", "b") == f"2 questions were compared; left out: {left}."
 
 
-def test_systems_without_a_common_question_are_not_counted_in_the_family() -> None:
-    none, some = adjust_family(
-        [Contrast({"q1": 1.0}, {"q2": 1.0}), Contrast({"q1": 1.0}, {"q1": 0.0})], seed=0
-    )
-    assert none is None
-    assert some is not None
-    assert some.adjusted == 1.0
-
-
 def test_where_less_is_better_the_cheaper_system_is() -> None:
     dear, cheap = scores([900.0 + i for i in range(12)]), scores([300.0 + 2 * i for i in range(12)])
     for a, b, verdict in ((dear, cheap, "better"), (cheap, dear, "worse")):
