@@ -34,8 +34,6 @@ def clustered(
     return (rng.random(groups * size) < chances).astype(float).tolist(), labels
 
 
-
-
 def test_questions_that_are_alike_count_about_once_a_group() -> None:
     labels = [str(group) for group in range(20) for _ in range(5)]
     alike = [float(int(label) % 2) for label in labels]
