@@ -52,7 +52,7 @@ def outputs(signature: Any, text: str, layout: str = "json", **settings: Any) ->
 
 @pytest.mark.parametrize(
     ("file", "every", "right", "wrong"),
-    [("held3.jsonl", 1, 0.75, 6), ("work.jsonl", 5, 0.7, 1)],
+    [("held3.jsonl", 1, 0.75, 6), ("held4.jsonl", 1, 0.75, 4), ("work.jsonl", 5, 0.7, 1)],
 )
 def test_labelled_replies_are_read_or_asked_for_again_and_hardly_ever_read_wrong(
     file: str, every: int, right: float, wrong: int
