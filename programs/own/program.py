@@ -49,9 +49,6 @@ from ragc.records import HISTORY, Passage
 from ragc.targets.base import Sampling
 from ragc.targets.dspy_lm import DspyTarget, cause
 
-CALLS_PER_PREDICTOR = 16
-"""Calls of each predictor for one question that a plan reckons with, where a module says no `most_calls`."""
-
 CONTEXT = ("id", "context_ids", "query_time", "domain", HISTORY, "sub_questions")
 """What a row of a data set has beside its question, and a module is given if it takes it."""
 
@@ -205,11 +202,11 @@ class OwnProgram(RagProgram):
         return getattr(cls, "forward", None) or cls.aforward
 
     def most_calls(self) -> int:
-        """Returns the module's `most_calls`, else CALLS_PER_PREDICTOR for each predictor.
+        """Returns the module's `most_calls`, else one for each predictor.
 
         Raises UsageError for no such number.
         """
-        most = getattr(self.module, "most_calls", CALLS_PER_PREDICTOR * max(1, len(self.predictors())))
+        most = getattr(self.module, "most_calls", max(1, len(self.predictors())))
         number = most() if callable(most) else most
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise UsageError(

@@ -116,11 +116,12 @@ def rehearse(method: Method, runtime: Runtime, knobs: Mapping[str, Any]) -> list
 def calls_about(method: Method, runtime: Runtime, knobs: Mapping[str, Any]) -> int:
     """Returns about how many LM calls a question takes, rather too many: the most of all rehearsals.
 
-    For a user's own program it is one call for each predictor.
+    A user's own program says it by `most_calls`, or it is one call for each predictor.
     """
-    program = method.build(runtime, dict(knobs))
+    program: Any = method.build(runtime, dict(knobs))
     calls = [rehearsal.calls for rehearsal in rehearse(method, runtime, knobs)]
-    return max(calls, default=max(1, len(program.predictors()))) + program.rewrites
+    most: int = program.most_calls() if method.code else max(calls, default=1)
+    return most + program.rewrites
 
 
 def learns(method: Method) -> bool:
