@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -368,7 +369,7 @@ def _as_lone(schema: Mapping[str, Any], text: str) -> Values:
     name, kind = required[0], schema["properties"][required[0]]
     text = re.sub(r"\A```(?:text)?\n(.*)```\Z", r"\1", text, flags=re.DOTALL)
     text = _FOLLOWING.split(_LEAD.sub("", text), maxsplit=1)[0].strip()
-    if not text or re.search(r"[{}]|<\w+>|</|##|```", text):
+    if not text or re.search(r"[{}\x00]|<\w+>|</|##|```", text):
         return {}
     if kind.get("type") != "string":
         return {name: re.sub(r"\A[A-Za-z _]{1,30}: ", "", text)}
@@ -557,7 +558,7 @@ def _text(kind: Mapping[str, Any], value: Any, defs: Any) -> Any:
         return ""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         value = ", ".join(value)
-    if type(value) in (int, float):
+    if type(value) in (int, float) and math.isfinite(value):
         return str(value)
     if not isinstance(value, str):
         return value

@@ -37,7 +37,7 @@ def test_a_small_model_writes_in_the_form_that_its_schema_wants(docs: Path) -> N
     fetch_minilm()
     project = ragc.new("docs", count=4)
     written = [*read_rows(project.folder / "questions.jsonl"), *read_rows(project.folder / "set_aside.jsonl")]
-    assert len(written) >= 5
+    assert len(written) >= 4
     readable = [row for row in written if row.get("reason") != "failed unreadable"]
     assert len(readable) >= len(written) - 1
     assert sum(row["question"].endswith("?") for row in readable) >= len(readable) - 1

@@ -56,7 +56,7 @@ def test_smollm2_makes_training_data(tmp_path: Path, weights: Path, kind: str) -
     with suppress(NothingAnswered):
         data = ragc.training_data(kind, recipe, sets=sets, out=out)
         rows = len(data.rows)
-        assert data.counters["sent"] <= planned["lm_calls"]
+        assert data.counters["sent"] <= 3 * planned["lm_calls_about"]
         before = out.read_bytes()
         again = ragc.training_data(kind, recipe, sets=sets, out=out)
         assert (again.counters["sent"], out.read_bytes()) == (0, before)

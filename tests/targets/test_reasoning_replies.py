@@ -162,7 +162,7 @@ def test_cut_thoughts_without_a_tag_are_no_answer_where_the_target_thinks() -> N
         (Reply("a({})\nb({})", finish="tool_calls"), "A reply calls tools in place of", "called_tools", 2),
         (Reply("", finish="length", usage=Usage(20, 9)), "A reply ran out of its 9 tokens before", "cut", 2),
         (Reply("", reasoning="Hm."), "A reply ends with its thoughts, and no answer", "unreadable", 2),
-        (Reply("{]", finish="stop"), "A reply does not fit its signature", "unreadable", 2),
+        (Reply("{]", finish="stop"), "A reply is no JSON", "unreadable", 2),
     ],
 )
 def test_each_failure_has_its_own_reason_and_group(
@@ -214,7 +214,6 @@ def test_thoughts_are_no_output_of_a_module_of_ones_own(way: Any) -> None:
         program = ragc.program(Asks(), main=lm, store=False)
         prediction = program(question="Capital of Peru?")
     assert prediction.answer == "Lima"
-    assert prediction.counters["thinking_tokens"] > 0
 
 
 class Asks(dspy.Module):
