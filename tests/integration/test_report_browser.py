@@ -629,7 +629,8 @@ def test_settings_and_prompts_of_any_two_programs_are_compared(tab: Browser, pag
     chosen = [tab.run(f"return document.getElementById('{side}').value") for side in ("left", "right")]
     assert chosen == ["run baseline", "run compiled"]
     assert "demonstrations" in tab.run(shown_text)
-    assert "[assistant]" in tab.run("return document.querySelector('#differences ins').textContent")
+    inserted = "return [...document.querySelectorAll('#differences ins')].map(e => e.textContent).join()"
+    assert "[assistant]" in tab.run(inserted)
     hidden = tab.run("return document.querySelector('#differences .equal button').textContent")
     assert hidden.endswith(" equal lines")
     tab.click("#differences .equal button")
