@@ -81,6 +81,7 @@ class ProgramBuilder:
         self._attributes = attributes
         self._making: dict[str, asyncio.Task[Any]] = {}
         self._first_pool: tuple[str, DemoPool] | None = None
+        self._demo_settings: dict[str, Mapping[str, Value]] = {}
         self.phase_again: Callable[[], None] = lambda: None
 
     async def program(self, candidate: Candidate) -> RagProgram:
@@ -316,10 +317,15 @@ class ProgramBuilder:
         return DemoPool.of(record) if record is not None else await self._run_once(name, collect_pool)
 
     def _demo_setting(self, candidate: Candidate) -> Mapping[str, Value]:
-        """Returns the knobs of the program that collects the demonstrations of `candidate`."""
-        method = self.task.method_of(candidate.program)
-        base = self.space.part(candidate).baseline().knobs
-        return demo_setting(method, self.task.runtime, base, candidate.knobs)
+        """Returns the knobs of the program that collects the demonstrations of `candidate`.
+
+        They are worked out once for the same knobs, as a program is built for each of these.
+        """
+        name = digest([candidate.program, candidate.knobs])
+        if name not in self._demo_settings:
+            method, base = self.task.method_of(candidate.program), self.space.part(candidate).baseline().knobs
+            self._demo_settings[name] = demo_setting(method, self.task.runtime, base, candidate.knobs)
+        return self._demo_settings[name]
 
     def _pool_name(self, candidate: Candidate) -> str:
         setting = self._demo_setting(candidate)

@@ -107,6 +107,11 @@ def shared_lm(calls: Any, runtime: Runtime) -> Any:
     return next(iter(chosen.values()), None) or context_lm() or own_lm(runtime)
 
 
+def refines() -> bool:
+    """Returns whether DSPy's Refine gives its advice in this context, by an adapter of its own."""
+    return type(dspy.settings.adapter).__module__ == dspy.Refine.__module__
+
+
 class _Inputs(dict[str, Any]):
     """The inputs of a call of Refine's adapter, which ends as soon as it adds its advice to them."""
 
@@ -120,10 +125,9 @@ def advice_for(call: TypedPrompt) -> str | None:
 
     Refine adds it to the inputs of a call by an adapter, which prompts of typed calls do not pass through.
     """
-    adapter: Any = dspy.settings.adapter
-    if type(adapter).__module__ != dspy.Refine.__module__:
+    if not refines():
         return None
     inputs = _Inputs()
     with suppress(LookupError):
-        adapter(None, {}, call.signature, [], inputs)
+        dspy.settings.adapter(None, {}, call.signature, [], inputs)
     return next(iter(inputs.values()), None)

@@ -28,7 +28,7 @@ from ragc.core.text import escape_markers
 from ragc.errors import ParseFailure, UsageError
 from ragc.programs import trace
 from ragc.programs.base import RagProgram, format_passage
-from ragc.programs.calls.chosen_lm import context_lm
+from ragc.programs.calls.chosen_lm import context_lm, refines
 from ragc.programs.knobs import Knobs
 from ragc.programs.own import SETTINGS, adapters
 from ragc.programs.own.gateway import (
@@ -263,7 +263,7 @@ class OwnProgram(RagProgram):
         chosen["lm"] = self.lm if outer in (None, self.lm.ragc_lm) else gate(outer, self.runtime)
         if self._searches:
             chosen["rm"] = self._retrieve
-        if self.adapter is not None and type(dspy.settings.adapter).__module__ != "dspy.predict.refine":
+        if self.adapter is not None and not refines():
             chosen["adapter"] = self.adapter  # Refine gives its advice by an adapter of its own
         return chosen
 

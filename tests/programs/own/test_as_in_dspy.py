@@ -112,7 +112,7 @@ class Engine:
         text = "Nothing to see." if self._odd(request) else self._reply(request)
         return lm15.Response(
             id=None, model=request.model, message=lm15.Message.assistant(text), finish_reason="stop",
-            usage=lm15.Usage(input_tokens=10, output_tokens=5),
+            usage=lm15.Usage(input_tokens=10, output_tokens=5, reasoning_tokens=3),
         )  # fmt: skip
 
     def _reply(self, request: lm15.Request) -> str:
@@ -385,6 +385,7 @@ def test_callbacks_usage_history_and_traces_are_dspys() -> None:
         program = program_of(TwoStages())
         prediction = program(question="Why?")
         assert prediction.get_lm_usage()["mine/model"]["total_tokens"] == 30
+        assert prediction.counters["thinking_tokens"] == 6, "as the model reports"
         again = program(question="Why?")
         assert again.get_lm_usage() == {}
         assert len(program.history) == 4
