@@ -109,7 +109,7 @@ def shared_lm(calls: Any, runtime: Runtime) -> Any:
 
 def refines() -> bool:
     """Returns whether DSPy's Refine gives its advice in this context, by an adapter of its own."""
-    return type(dspy.settings.adapter).__module__ == dspy.Refine.__module__
+    return bool(type(dspy.settings.adapter).__module__ == dspy.Refine.__module__)
 
 
 class _Inputs(dict[str, Any]):

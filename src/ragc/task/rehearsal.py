@@ -120,8 +120,8 @@ def calls_about(method: Method, runtime: Runtime, knobs: Mapping[str, Any]) -> i
     """
     program: Any = method.build(runtime, dict(knobs))
     calls = [rehearsal.calls for rehearsal in rehearse(method, runtime, knobs)]
-    most: int = program.most_calls() if method.code else max(calls, default=1)
-    return most + program.rewrites
+    most = program.most_calls() if method.code else max(calls, default=1)
+    return int(most + program.rewrites)
 
 
 def learns(method: Method) -> bool:
