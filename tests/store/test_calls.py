@@ -161,3 +161,19 @@ def test_a_disk_hit_is_read_once_for_all_who_ask(tmp_path: Path, monkeypatch: py
 
     assert event_loop.run(work()) == [("1", True)] * 3
     assert reads == ["k"]
+
+
+def test_a_call_store_shares_a_call_on_a_loop_that_is_the_callers(tmp_path: Path) -> None:
+    store = CallStore(tmp_path / "calls")
+    sent = list[str]()
+
+    async def answer() -> str:
+        sent.append("k")
+        await asyncio.sleep(0.01)
+        return "reply"
+
+    async def together() -> list[tuple[str, bool]]:
+        return await asyncio.gather(*(store.get_or_call("k", answer) for _ in range(3)))
+
+    assert asyncio.run(together()) == [("reply", False), ("reply", True), ("reply", True)]
+    assert sent == ["k"]

@@ -25,6 +25,7 @@ _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop = cast(Any, None)  # made by `get`
 _thread = threading.Thread()
 _closing = set[Callable[[], Awaitable[object]]]()
+_stepping = threading.local()
 
 
 def get() -> asyncio.AbstractEventLoop:
@@ -42,6 +43,11 @@ def get() -> asyncio.AbstractEventLoop:
 def is_on_loop() -> bool:
     """Returns whether the caller already runs on the process's loop."""
     return threading.current_thread() is _thread
+
+
+def is_stepping() -> bool:
+    """Returns whether `step` runs the caller, which then has no loop to await on."""
+    return getattr(_stepping, "now", False)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -67,22 +73,27 @@ def step(work: Coroutine[Any, Any, T]) -> T:
 
     A hop to the loop and back costs 0.1 ms of processor, about as much as all else that a call needs.
     """
+    outer, _stepping.now = is_stepping(), True
     try:
         work.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
+    finally:
+        _stepping.now = outer
     work.close()
     raise RuntimeError("event_loop.step cannot wait for a loop; await by event_loop.wait what takes time")
 
 
 async def wait(work: Awaitable[T]) -> T:
-    """Awaits `work` on the process's loop; in a thread that `step` runs, blocks it meanwhile."""
+    """Awaits `work` on the process's loop, from whichever loop; blocks a thread that `step` runs."""
 
     async def awaited() -> T:
         return await work
 
-    return await work if is_on_loop() else run(awaited())
+    if is_on_loop():
+        return await work
+    return run(awaited()) if is_stepping() else await on_loop(awaited())
 
 
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:

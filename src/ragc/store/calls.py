@@ -125,12 +125,13 @@ class CallStore:
         `write` gives the text of a new value and `read` the value of a stored text; None, such as for text
         that does not fit, counts as absent. Concurrent callers share one call and its value. The call
         continues when its callers are cancelled, so that the reply to a request already sent is stored.
-        Raises what `make` raises, and StoreError. Callers are on the process's loop, or run by
-        `event_loop.step`.
+        Raises what `make` raises, and StoreError.
         """
         text = self._memory.get(key)
         if text is not None and (value := read(text)) is not None:
             return value, True
+        if not event_loop.is_on_loop() and not event_loop.is_stepping():
+            return await event_loop.on_loop(self.get_or_make(key, make, read, write))
         with self._lock:
             flight = self._in_flight.get(key)
             first = flight is None
