@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -85,12 +84,13 @@ def compiled(world: World, seed: int, folder: Path, *sets: str) -> tuple[int, fl
         "utf-8",
     )  # fmt: skip
 
-    def reply(request: ChatRequest) -> dict[str, Any]:
+    def reply(request: ChatRequest) -> str:
         prompt = request.messages[-1].content
         values = re.findall(r"<([^<>]*)>", prompt)[-len(columns) :]
         codes = [[str(o) for o in options].index(v) for (_, options), v in zip(columns, values, strict=True)]
         question = int(re.findall(r"Question (\d+)\?", prompt)[-1])
-        return {"answer": "yes" if world.scores[world.nearest(codes), question] else "no"}
+        answer = "yes" if world.scores[world.nearest(codes), question] else "no"
+        return f"[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]"
 
     target = ScriptedTarget(reply)
     result = compiling.compile(
