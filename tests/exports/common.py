@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from ragc.core.text import escape_value
+from ragc.core.text import escape_numbers, escape_value
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
@@ -96,8 +96,14 @@ def value_of(one: Input) -> st.SearchStrategy[Any]:
 
 
 def inputs_for(prompt: CompiledPrompt) -> st.SearchStrategy[dict[str, Any]]:
-    """Inputs of `prompt` as a program shows them: without markers, which an export does not defuse."""
-    return st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs}).map(escape_value)
+    """Inputs of `prompt` as a program shows them: an export defuses no markers and no numbers of passages."""
+
+    def shown(value: Any) -> Any:
+        texts_in = [escape_numbers(item) if isinstance(item, str) else item for item in value]
+        return escape_value(texts_in)
+
+    strategies = {one.name: value_of(one).map(shown if one.many else escape_value) for one in prompt.inputs}
+    return st.fixed_dictionaries(strategies)
 
 
 def demos_for(signature: Any) -> st.SearchStrategy[list[dict[str, Any]]]:
