@@ -70,11 +70,11 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         gaps += questions.differences_of(runs[0].scored, runs[-1].scored, split, metrics) if runs[1:] else []
     splits = list(dict.fromkeys(score["split"] for score in scores))
     amounts = {
-        "whole compile, replayed calls included": {name: n for name, n in measured.counters.items() if n},
+        "the compile, cached calls included": {name: n for name, n in measured.counters.items() if n},
         "last run on this machine": measured.run.model_dump(
             include={"sent", "replayed", "seconds"}, exclude_none=True
         ),
-        f"all {len(trials)} trials, replayed calls included": total(trial.counters for trial in trials),
+        f"all {len(trials)} trials, cached calls included": total(trial.counters for trial in trials),
     }
     for run in runs if split != "dev" else ():
         amounts[run.name] = total(row.counters for row in run.scored.answered.values())
@@ -104,8 +104,10 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         records={
             "setting": list(_settings(subject, trials)),
             "changes": questions.changes_of(runs, metric, lines),
-            "score": sorted(scores, key=lambda one: (splits.index(one["split"]), one["metric"] != metric)),
-            "difference": sorted(gaps, key=lambda one: one.metric != metric),
+            "score": sorted(
+                scores, key=lambda score: (splits.index(score["split"]), score["metric"] != metric)
+            ),
+            "difference": sorted(gaps, key=lambda gap: gap.metric != metric),
             "trial": trials,
             "importance": study.importances(trials, metric, more_is_better=more_is_better),
             "slice": list(study.slices(trials, metric, more_is_better=more_is_better)),
@@ -173,10 +175,10 @@ def _settings(subject: Subject, trials: Sequence[Trial]) -> Iterator[dict[str, s
     if chosen:
         before, after = trials[0].params, chosen.params
     elif program and subject.recipe:
-        entry = next((one for one in METHODS if program.state.method in (one.id, *one.also)), None)
+        entry = next((entry for entry in METHODS if program.state.method in (entry.id, *entry.also)), None)
         before = {**entry.knobs.of(subject.recipe.fixed(entry)).to_json(), "demos": 0} if entry else {}
         candidate = subject.measured.search.candidate
-        shown = {"demos": max(len(one.demos) for one in program.state.predictors.values())}
+        shown = {"demos": max(len(call.demos) for call in program.state.predictors.values())}
         after = {**(study.params_of(candidate) if candidate else shown), **program.state.knobs}
     else:
         return
@@ -207,16 +209,16 @@ def _summary(
 ) -> dict[str, str]:
     """Returns model, date, questions, dollars and seconds for the first screen, as far as they are known."""
     measured, run = subject.measured, subject.measured.run
-    models = {role: one.name for role, one in measured.targets.items()}
+    models = {role: target.name for role, target in measured.targets.items()}
     if not models and subject.recipe:
         models = {role: spec.model or spec.kind for role, spec in subject.recipe.targets.items()}
     several = len(set(models.values())) > 1
     named = dict.fromkeys(f"{name} ({role})" if several else name for role, name in models.items())
     sizes = {name: measured.data[name].n for name in ("test", "dev", "train") if name in measured.data}
-    amounts = measured.counters or total(one["amounts"] for one in costs)
+    amounts = measured.counters or total(cost["amounts"] for cost in costs)
     tokens = amounts.get("prompt_tokens", 0) + amounts.get("completion_tokens", 0)
     spent = {"LM calls": amounts.get("lm_calls", 0), "tokens": tokens, "US dollars": amounts.get("usd", -1)}
-    spent |= {one["kind"]: one["spent"] for one in budget}
+    spent |= {line["kind"]: line["spent"] for line in budget}
     seconds = run.seconds or 60 * spent.get("minutes", 0)
     return {
         "models" if several else "model": ", ".join(map(redact, named)),
@@ -239,18 +241,22 @@ def _facts(subject: Subject) -> dict[str, dict[str, str]]:
             with suppress(OSError):
                 content = read_bytes(program.path / "prompts" / f"{name}.md", within=program.path)
                 prompts[name] = content.decode("utf-8", "replace")
-    for one in subject.runs:
-        backends = {name for row in one.scored.answered.values() for name in row.backends.values()}
+    for run in subject.runs:
+        backends = {name for row in run.scored.answered.values() for name in row.backends.values()}
         judged = f", judged by {', '.join(sorted(backends))}" if backends else ""
-        rows[one.name] = f"{quantity(len(one.rows), 'question')}{judged}"
+        rows[run.name] = f"{quantity(len(run.rows), 'question')}{judged}"
     knobs = {"method": program.state.method, **program.state.knobs} if program else {}
     text = program.recipe if program else recipe.to_toml() if recipe else ""
     return {
         "study": study.facts_of(subject.study) if subject.study else {},
         "program": {name: str(value) for name, value in knobs.items()},
-        "data": {name: f"{one.n:,} questions, {one.fingerprint[:16]}" for name, one in measured.data.items()},
-        "sources": {name: f"{one.kind}, {one.fingerprint[:16]}" for name, one in measured.sources.items()},
-        "models": {name: redact(one.name) for name, one in measured.targets.items()},
+        "data": {
+            name: f"{split.n:,} questions, {split.fingerprint[:16]}" for name, split in measured.data.items()
+        },
+        "sources": {
+            name: f"{source.kind}, {source.fingerprint[:16]}" for name, source in measured.sources.items()
+        },
+        "models": {name: redact(target.name) for name, target in measured.targets.items()},
         "versions": measured.versions,
         "run": {
             "seed": "" if measured.seed is None else str(measured.seed),
@@ -288,7 +294,7 @@ def _gaps(subject: Subject, runs: Sequence[Run], split: str, trials: Sequence[Tr
         "`ragc eval --split dev --out rows.jsonl` writes those.": split == "dev",
         "Of an Optuna script of your own the values of trials are stored, and no answers.": not runs
         and is_script,
-        "A compiled directory holds scores, not answers, and its study is not whole on this machine. "
+        "A compiled directory holds scores, not answers, and its study is not on this machine. "
         "`ragc eval COMPILED --out rows.jsonl` answers again, from stored replies where it can; name that "
         "file too.": not runs and is_over and not is_script,
         "No question was answered by any finished trial yet.": not (runs or is_over or is_script),

@@ -170,7 +170,7 @@ class Measured(Written):
             file, *place = first["loc"] if first["loc"][0] == "run" else ("provenance", *first["loc"])
             raise ArtefactError(
                 f"{where}/{file}.json is damaged ({'.'.join(map(str, place))}: {first['msg']}); copy the "
-                "folder again, or compile again, which replays what was answered."
+                "folder again, or compile again, which sends no answered request again."
             ) from None
 
     @property
@@ -192,42 +192,42 @@ def scores(measured: Measured) -> Iterator[dict[str, Any]]:
 
 def differences(measured: Measured, metric: str) -> Iterator[Difference]:
     """Yields the differences on test, that of `metric`, which decides, first."""
-    for name, one in sorted(measured.judged.differences.items(), key=lambda item: item[0] != metric):
-        is_better = (one.mean > 0) == metric_of(name)[0]
-        verdict = "not shown to be better" if one.p >= 0.05 else "better" if is_better else "worse"
+    for name, gap in sorted(measured.judged.differences.items(), key=lambda item: item[0] != metric):
+        is_better = (gap.mean > 0) == metric_of(name)[0]
+        verdict = "not shown to be better" if gap.p >= 0.05 else "better" if is_better else "worse"
         yield Difference(
             metric=name,
             split="test",
             before=RUNS["baseline"],
             after=RUNS["winner"],
-            mean=one.mean,
-            low=one.ci[0],
-            high=one.ci[1],
-            p=one.p,
-            n=one.n,
-            adjusted=one.p_adjusted is not None,
+            mean=gap.mean,
+            low=gap.ci[0],
+            high=gap.ci[1],
+            p=gap.p,
+            n=gap.n,
+            adjusted=gap.p_adjusted is not None,
             decides=name == metric,
-            verdict="cannot tell" if too_few(one.groups) else verdict,
+            verdict="cannot tell" if too_few(gap.groups) else verdict,
         )
 
 
 def front(measured: Measured) -> list[dict[str, Any]]:
     """Returns the tested programs of the front, in order; their p are adjusted for earlier test uses."""
-    decisive = next((name for name, one in measured.test.differences.items() if one.p_adjusted is None), "")
+    decisive = next((name for name, gap in measured.test.differences.items() if gap.p_adjusted is None), "")
     factor = measured.run.look.adjustment if measured.run.look else 1
     rows = []
-    for one in measured.front:
-        p = min(1.0, one.differences[decisive].p * factor) if decisive in one.differences else None
+    for member in measured.front:
+        p = min(1.0, member.differences[decisive].p * factor) if decisive in member.differences else None
         rows.append(
             {
-                "path": one.path,
-                "trial": one.trial,
-                "winner": one.winner,
-                "means": {name: score.mean for name, score in one.test.items()},
-                "objectives": sorted(one.dev, key=lambda name: name != decisive),
-                "verdict": one.verdict if p is None else verdict_at(one.verdict, p),
+                "path": member.path,
+                "trial": member.trial,
+                "winner": member.winner,
+                "means": {name: score.mean for name, score in member.test.items()},
+                "objectives": sorted(member.dev, key=lambda name: name != decisive),
+                "verdict": member.verdict if p is None else verdict_at(member.verdict, p),
                 "p": p,
-                "limits": _standings(one.limits),
+                "limits": _standings(member.limits),
             }
         )
     return rows
@@ -239,12 +239,12 @@ def front_lines(measured: Measured) -> Iterator[str]:
         yield from _dev_lines(measured.search)
         return
     yield f"The front on test, with one correction for its {quantity(len(rows), 'program')}, best first:"
-    for one in rows:
-        means = [(name, one["means"][name]) for name in one["objectives"] if name in one["means"]]
+    for row in rows:
+        means = [(name, row["means"][name]) for name in row["objectives"] if name in row["means"]]
         shown = ", ".join(f"{name} {figure(name, mean)}" for name, mean in means) or "no score"
-        p = "" if one["p"] is None else f" (p {one['p']:.4f})"
-        line = f"  {one['path']}{', the winner' if one['winner'] else ''}: {shown}; {one['verdict']}{p}"
-        yield f"{line}; {one['limits']}" if one["limits"] else line
+        p = "" if row["p"] is None else f" (p {row['p']:.4f})"
+        line = f"  {row['path']}{', the winner' if row['winner'] else ''}: {shown}; {row['verdict']}{p}"
+        yield f"{line}; {row['limits']}" if row["limits"] else line
 
 
 def limit_lines(measured: Measured) -> Iterator[str]:

@@ -162,9 +162,9 @@ def same_content(prediction: str, golds: Sequence[str], question: str = "") -> b
 
 def _is_part(mine: str, right: str) -> bool:
     """Returns whether `mine` occurs in `right` and has a third or more of its words, without small ones."""
-    whole = [word for word in right.split() if word not in _SMALL]
+    words = [word for word in right.split() if word not in _SMALL]
     part = [word for word in mine.split() if word not in _SMALL]
-    return bool(part) and _padded(mine) in _padded(right) and 3 * len(part) >= len(whole)
+    return bool(part) and _padded(mine) in _padded(right) and 3 * len(part) >= len(words)
 
 
 def _words(text: str) -> str:

@@ -139,7 +139,9 @@ def render(
     `rows_file` is the name of the JSONL file. The page has at most `MAX_QUESTIONS` questions: those that
     changed first, then by id.
     """
-    ranked = sorted(report.questions, key=lambda one: (one.change not in ("gained", "lost"), one.id))
+    ranked = sorted(
+        report.questions, key=lambda question: (question.change not in ("gained", "lost"), question.id)
+    )
     ranked = ranked[:MAX_QUESTIONS]
     wanted = {question.id for question in ranked}
     rows: dict[str, Lines] = {kind: [] for kind in KINDS}
@@ -153,7 +155,7 @@ def render(
     for shown, question in enumerate(ranked):
         left -= len(texts[question.id])
         if left < 0 and shown:
-            texts = {one.id: texts[one.id] for one in ranked[:shown]}
+            texts = {fitting.id: texts[fitting.id] for fitting in ranked[:shown]}
             break
     metrics = _about_metrics(report, rows)
     about = json_in_page({"rows": [row for listed in rows.values() for row in listed], "metrics": metrics})
@@ -209,7 +211,7 @@ def _source(name: str) -> str:
 def _policy(scripts: Iterable[str]) -> str:
     """Returns the Content-Security-Policy: these inline scripts, inline styles, and nothing from anywhere."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

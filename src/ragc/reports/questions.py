@@ -57,7 +57,7 @@ class Run:
 
 def distinct_names(names: Sequence[str]) -> list[str]:
     """Returns `names`, with numbers for repeated ones."""
-    before = [names[:at].count(name) for at, name in enumerate(names)]
+    before = [names[:index].count(name) for index, name in enumerate(names)]
     return [f"{name} ({n + 1})" if n else name for name, n in zip(names, before, strict=True)]
 
 
@@ -75,17 +75,17 @@ def check_same_data(runs: Sequence[Run]) -> None:
                 )
 
 
-_known = lru_cache(maxsize=1024)(known_metric)
+_metric = lru_cache(maxsize=1024)(known_metric)
 
 
 def metric_of(name: str, values: Iterable[float] = ()) -> tuple[bool, tuple[float, float] | None]:
     """Returns whether more is better in the metric `name`, and its bounds, widened to hold `values`."""
-    known, values = _known(name), list(values) or [0.0]
-    bounds = known.bounds_of(values) if known else (0.0, 1.0)
+    metric, values = _metric(name), list(values) or [0.0]
+    bounds = metric.bounds_of(values) if metric else (0.0, 1.0)
     if bounds is None and min(values) < 0:
         bounds = min(values), max(values)
     widened = (min(bounds[0], *values), max(bounds[1], *values)) if bounds else None
-    return known is None or known.higher_is_better, widened
+    return metric is None or metric.higher_is_better, widened
 
 
 def metrics_of(runs: Sequence[Run], first: Iterable[str] = ()) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def intervals(run: ScoredRun) -> dict[str, Interval]:
     labels = list(run.groups.values())
     means = {}
     for name, column in scores.items():
-        values, metric = [score for score in column if score is not None], _known(name)
+        values, metric = [score for score in column if score is not None], _metric(name)
         if not values:
             continue
         bounds, groups = metric_of(name, values)[1], labels_where(labels, column)
@@ -142,15 +142,22 @@ def differences_of(before: ScoredRun, after: ScoredRun, split: str, names: Seque
     results = adjust_family(contrasts, seed=SEED, groups=groups) if contrasts else ()
     return [
         Difference(
-            name, split, before.name, after.name, one.result.diff, one.low, one.high, one.adjusted,
-            one.result.n,
+            metric=name,
+            split=split,
+            before=before.name,
+            after=after.name,
+            mean=contrast.result.diff,
+            low=contrast.low,
+            high=contrast.high,
+            p=contrast.adjusted,
+            n=contrast.result.n,
             adjusted=len(names) > 1,
             decides=name == names[0],
-            verdict=one.verdict(higher_is_better=is_higher_better),
+            verdict=contrast.verdict(higher_is_better=is_higher_better),
         )
-        for name, one, (is_higher_better, _) in zip(names, results, about, strict=True)
-        if one is not None
-    ]  # fmt: skip
+        for name, contrast, (is_higher_better, _) in zip(names, results, about, strict=True)
+        if contrast is not None
+    ]
 
 
 def questions_of(runs: Sequence[Run], metric: str) -> tuple[QuestionLine, ...]:

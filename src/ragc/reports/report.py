@@ -23,7 +23,7 @@ MAX_DEPTH = 40
 """Levels of a value that are taken over; what is nested deeper is left out."""
 
 MAX_EXACT_INT = 2**53
-"""The greatest whole number that a browser's JSON takes as it is."""
+"""The greatest integer that a browser's JSON takes as it is."""
 
 Tone = Literal["better", "worse", "open", "none"]
 """How a verdict reads: "open" is "not shown to be better" or unfinished, "none" has no comparison."""
@@ -135,9 +135,9 @@ class Report:
         """Yields the lines of the JSONL file."""
         apart = ("verdict", "questions", "records")
         about = {name: value for name, value in _values(self).items() if name not in apart}
-        held = {**self.records, "report": [about], "verdict": [self.verdict], "question": self.questions}
+        records = {**self.records, "report": [about], "verdict": [self.verdict], "question": self.questions}
         for kind in KINDS:
-            for record in held.get(kind, ()):
+            for record in records.get(kind, ()):
                 yield {"row": kind, **(record if isinstance(record, Mapping) else _values(record))}
 
 
@@ -210,5 +210,5 @@ def signed(value: float, decimals: int | None = None) -> str:
 
 
 def amount(value: float) -> str:
-    """Returns an amount for people: whole numbers as they are, others with four significant digits."""
+    """Returns an amount for people: integers as they are, others with four significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:,.4g}"

@@ -82,7 +82,7 @@ class RowsSummary:
     @property
     def headline(self) -> str:
         """How many questions are right, and by which metric."""
-        right = sum(len(one.rows) for one in self.groups if one.group.id == "right")
+        right = sum(len(members.rows) for members in self.groups if members.group.id == "right")
         by = f", with full marks by {self.by}" if self.by else "; no metric scores the answers"
         return f"{right} of {quantity(self.n, 'question')} right{by}"
 
@@ -105,8 +105,13 @@ class RowsSummary:
         return (
             ("group", "questions", "share", "about"),
             *(
-                (one.group.title, str(len(one.rows)), f"{len(one.rows) / self.n:.1%}", one.group.about)
-                for one in self.groups
+                (
+                    members.group.title,
+                    str(len(members.rows)),
+                    f"{len(members.rows) / self.n:.1%}",
+                    members.group.about,
+                )
+                for members in self.groups
             ),
         )
 
@@ -114,9 +119,9 @@ class RowsSummary:
         """Returns title and worst questions of each group but the right one, the header first."""
         head = ("id", "question", "answer", "gold")
         return tuple(
-            (f"{one.group.title} ({len(one.rows)}):", (head, *map(_cells, one.worst)))
-            for one in self.groups
-            if one.group.id != "right"
+            (f"{members.group.title} ({len(members.rows)}):", (head, *map(_cells, members.worst)))
+            for members in self.groups
+            if members.group.id != "right"
         )
 
 
@@ -138,10 +143,10 @@ def summarize(
         grouped[group_of(row, by)].append(run.answered[row["id"]])
     groups = [
         GroupedQuestions(
-            group, tuple(held), tuple(sorted(held, key=lambda row: row.scores.get(by) or 0.0)[:worst])
+            group, tuple(members), tuple(sorted(members, key=lambda row: row.scores.get(by) or 0.0)[:worst])
         )
-        for group, held in grouped.items()
-        if held
+        for group, members in grouped.items()
+        if members
     ]
     return RowsSummary(run, intervals(run), by, tuple(groups), _agreement(Path(path), run, labels))
 

@@ -114,7 +114,8 @@ def _json(directory: Path, name: str) -> list[dict[str, Any]]:
         return [dict(json.loads(line)) for line in lines if line.strip()]
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ArtefactError(
-            f"{path} cannot be read ({type(error).__name__}); compile again, which replays what was answered."
+            f"{path} cannot be read ({type(error).__name__}); compile again, which sends no answered request "
+            "again."
         ) from None
 
 
@@ -127,7 +128,7 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
     results, objectives, pick = files.results, files.rule.objectives, files.rule.pick
     expected: dict[int, float] = {}
     if results and not files.is_script:
-        expected = {number: one.value for number, one in expected_scores(results, pick).items()}
+        expected = {number: score.value for number, score in expected_scores(results, pick).items()}
     if winner := next((trial for trial in results if trial.number == files.chosen and expected), None):
         expected[winner.number] = expected_of_choice(results, files.rule, winner).value
     front = {trial["trial"] for trial in files.status.front}
@@ -142,7 +143,7 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
         yield Trial(
             number=trial.number,
             choices=_choices(files, trial),
-            values={one.metric.id: one.to_metric(v) for one, v in zip(objectives, trial.values, strict=True)},
+            values={o.metric.id: o.to_metric(v) for o, v in zip(objectives, trial.values, strict=True)},
             seen=seen,
             of=max(questions, seen),
             complete=trial.complete,

@@ -133,11 +133,11 @@ def compared(
         return Verdict(headline, _TONES[gap.verdict], (figures, *cautions, *note), advice)
     if len({score["run"] for score in scores}) > 1:
         return Verdict("Not compared", "none", ("The runs share no question that both scored.",))
-    if not (score := next((one for one in scores if one["metric"] == metric), None)):
+    if not (score := next((score for score in scores if score["metric"] == metric), None)):
         return Verdict("No scores", "none", ("No metric of these rows applies to any question.",))
     ends = [score[name] for name in ("mean", "low", "high")]
     mean, low, high = (figure(value, decimals_of(ends)) for value in ends)
-    counts = {one["group"]: one["n"] for one in outcomes}
+    counts = {outcome["group"]: outcome["n"] for outcome in outcomes}
     right = f"{counts.get('right', 0):,} of {sum(counts.values()):,} are right"
     headline = f"{metric} {mean} on {quantity(score['n'], 'question')}"
     return Verdict(headline, "none", (f"95% interval from {low} to {high}; {right}.", *cautions))
@@ -157,7 +157,7 @@ def _figures(gap: Difference, scores: Scores, where: str, sides: Mapping[str, st
 
 def _means(gap: Difference, scores: Scores) -> dict[str, float]:
     """Returns the means of both sides of `gap`, as far as they are known."""
-    means = {(one["run"], one["metric"], one["split"]): one["mean"] for one in scores}
+    means = {(score["run"], score["metric"], score["split"]): score["mean"] for score in scores}
     keys = {run: (run, gap.metric, gap.split) for run in (gap.before, gap.after)}
     return {run: means[key] for run, key in keys.items() if key in means}
 
@@ -167,8 +167,8 @@ def recommendation(
 ) -> str:
     """Returns what to do after the deciding difference `gap` of the programs called `before` and `after`."""
     if gap.verdict == "better":
-        worse = [one for one in gaps if one.metric != gap.metric and one.split == gap.split]
-        costs = [change_of(one, scores) for one in worse if one.verdict == "worse"][:3]
+        others = [other for other in gaps if other.metric != gap.metric and other.split == gap.split]
+        costs = [change_of(cost, scores) for cost in others if cost.verdict == "worse"][:3]
         also = f"; {' and '.join(costs)}, which is worse" if costs else ""
         return f"Use {after}: {change_of(gap, scores)}{also}."
     if gap.verdict == "worse":
