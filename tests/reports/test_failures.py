@@ -103,8 +103,8 @@ def test_a_row_is_put_where_it_failed(name: str) -> None:
 
 
 def test_the_deciding_metric_can_be_named() -> None:
-    one = row("It was Clara Wieck", scores={"em": 0.0, "acc": 1.0})
-    assert (group_of(one).id, group_of(one, "acc").id) == ("wording", "right")
+    answered = row("It was Clara Wieck", scores={"em": 0.0, "acc": 1.0})
+    assert (group_of(answered).id, group_of(answered, "acc").id) == ("wording", "right")
     assert (
         deciding_metric([row("x", scores={"tokens": 3.0, "recall@5": 1.0, "my:own": 0.5, "em": 0})])
         == "my:own"
