@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
-    from ragc.reports.rows import RowsSummary
     from ragc.reports.page import WrittenReport
+    from ragc.reports.rows import RowsSummary
     from ragc.targets.base import Target
     from ragc.task.answering import Row
     from ragc.task.starter import NewProject

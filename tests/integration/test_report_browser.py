@@ -329,8 +329,8 @@ def test_words_that_two_answers_do_not_share_are_marked(tab: Browser, tmp_path: 
         ("word " * 5000, "other word " * 5000, [], []),
     )
     paths = [
-        write_rows(tmp_path / f"{side}.jsonl", [row(n, 1.0, pair[side]) for n, pair in enumerate(pairs)])
-        for side in (0, 1)
+        write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, answer) for n, answer in enumerate(answers)])
+        for name, answers in (("a", [pair[0] for pair in pairs]), ("b", [pair[1] for pair in pairs]))
     ]
     see(tab, ragc.report(paths, out=tmp_path / "page.html").page)
     tab.click("#body button.open")

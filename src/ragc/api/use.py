@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ragc.core.progress import Progress
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.reports.runs import ScoredRun
-    from ragc.reports.rows import RowsSummary
     from ragc.reports.page import WrittenReport
+    from ragc.reports.rows import RowsSummary
     from ragc.task.answering import Row
 
 
