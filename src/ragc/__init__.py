@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
+    from ragc.reports.page import WrittenReport
     from ragc.reports.rows import RowsSummary
-    from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
     from ragc.task.answering import Row
     from ragc.task.starter import NewProject
@@ -212,7 +212,7 @@ _NAMES_OF = {
     "ragc.programs.own": ("choice", "number", "switch"),
     "ragc.recipe": ("Recipe",),
     "ragc.reports.rows": ("RowsSummary",),
-    "ragc.reports.write": ("WrittenReport",),
+    "ragc.reports.page": ("WrittenReport",),
     "ragc.targets.base": ("Target",),
     "ragc.task.answering": ("Row",),
     "ragc.task.starter": ("NewProject",),

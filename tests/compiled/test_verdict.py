@@ -11,6 +11,7 @@ from ragc.cli import console
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.metrics.reports import compare_runs, runs
+from ragc.reports.compiled import Measured
 from ragc.reports.verdicts import compiled_verdict
 from ragc.store.calls import CallStore
 from ragc.testing import ScriptedTarget
@@ -68,5 +69,6 @@ def test_no_verdict_rests_on_questions_for_trying(
     shown = " ".join(capsys.readouterr().out.split())
     assert "none, for trying only" in shown
     assert "ragc questions review" in shown
-    headline = compiled_verdict(result.program.provenance, {}, "em").headline
+    measured = Measured.of(result.program.provenance, {}, "here")
+    headline = compiled_verdict(measured, "em", [], []).headline
     assert headline == "No verdict, for trying only"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ragc.core.progress import Progress
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.reports.runs import ScoredRun
+    from ragc.reports.page import WrittenReport
     from ragc.reports.rows import RowsSummary
-    from ragc.reports.write import WrittenReport
     from ragc.task.answering import Row
 
 
@@ -196,7 +196,7 @@ def report(
     Raises UsageError for an `out` that holds something else and for runs over different questions, DataError
     for damaged rows, ArtefactError where there is no study.
     """
-    from ragc.reports.write import write
+    from ragc.reports.page import write
 
     return write([paths] if isinstance(paths, str | Path) else paths, out, trust_targets=access.targets)
 

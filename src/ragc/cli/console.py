@@ -138,7 +138,7 @@ def print_compiled(result: Compiled) -> None:
     """Prints the before/after table, the verdict, the fitted thresholds, and one answered question."""
     from ragc.compiled.verdict import judge_of, shown_ends, shown_p
     from ragc.metrics.base import AS_JUDGED
-    from ragc.reports.front import front_lines, limit_lines
+    from ragc.reports.compiled import Measured, front_lines, limit_lines
 
     if result.test:
         rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
@@ -171,8 +171,9 @@ def print_compiled(result: Compiled) -> None:
         lines([f"There was no look at a test split. {_ON_DEV}"])
     lines(result.failure_lines)
     searched = result.program.provenance.get("search") or {}
-    lines(limit_lines(result.program.provenance))
-    lines(front_lines(result.program.provenance, result.program.run))
+    measured = Measured.of(result.program.provenance, result.program.run, result.path)
+    lines(limit_lines(measured))
+    lines(front_lines(measured))
     lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{quantity(round(cost['sent']), 'request')} sent, {cost['replayed']:.0f} replayed"

@@ -8,68 +8,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragc.compiled import base as programs
 from ragc.compiled.base import CompiledProgram
-from ragc.core.display import quantity
+from ragc.core.display import dollars, quantity
 from ragc.core.files import read_bytes
-from ragc.errors import ArtefactError, UsageError
-from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
-from ragc.reports import compiled as compiled_files
-from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
-from ragc.reports.failures import RIGHT
-from ragc.reports.front import front_programs, limit_lines
-from ragc.reports.report import (
-    CostRow,
-    Difference,
-    Importance,
-    Report,
-    ReportFact,
-    Score,
-    Trial,
-    Verdict,
-)
-from ragc.reports.row_files import RunRows
+from ragc.core.redact import redact, shorten
+from ragc.errors import UsageError
+from ragc.programs import METHODS
+from ragc.recipe import Recipe
+from ragc.recipe.load import parse_partly
+from ragc.reports import compiled, questions, study, verdicts
+from ragc.reports.compiled import Measured
+from ragc.reports.failures import deciding_metric
+from ragc.reports.questions import Run
+from ragc.reports.report import Report, Trial, amount, total
 from ragc.reports.study import StudyFiles
-from ragc.reports.values import mapping, totals
-
-ROWS = ".jsonl"
-"""The suffix of a file of rows."""
-
-MOST = 12
-"""The most files of rows in one report."""
-
-MAX_TRIALS = 2_000
-"""Trials that a report shows."""
-
-LONGEST = 100_000
-"""Characters of one fact that a report holds, such as a recipe."""
-
-_SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
-_NO_ROWS = (
-    "A compiled directory holds scores, not answers, and its study is not whole on this machine. "
-    "`ragc eval COMPILED --out rows.jsonl` answers again, by replay where it can; name that file too."
-)
-_NO_TRIALS = "There are no trials to show: none has ended, or an optimizer made them that records none."
-_SCRIPT = "Of an Optuna script of your own the values of trials are stored, and no answers."
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """The subject of a report. `runs` are those of files of rows, in the order in which they were named."""
+class Subject:
+    """What a report is about. `runs` are those of files of rows, in the order in which they were named."""
 
-    name: str
+    title: str
+    runs: list[Run]
+    recipe: Recipe | None = None
     program: CompiledProgram | None = None
     study: StudyFiles | None = None
-    runs: tuple[RunRows, ...] = ()
+    measured: Measured = field(default_factory=Measured)
 
     @property
-    def recipe(self) -> str:
-        """The text of the recipe; "" for rows alone."""
-        return self.program.recipe if self.program else self.study.recipe if self.study else ""
+    def is_compiled(self) -> bool:
+        """Whether a compile ended with the program that the report is about."""
+        return bool(self.program or (self.study and self.study.measured))
 
 
 def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report:
@@ -77,299 +52,259 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
 
     Raises UsageError, and ArtefactError or DataError for unreadable files.
     """
-    held = read(paths, trust_targets=trust_targets)
-    runs, split, gaps = _runs(held)
+    subject = read(paths, trust_targets=trust_targets)
+    files, measured = subject.study, subject.measured
+    split, runs = ("rows", subject.runs) if subject.runs else study.runs_of(files) if files else ("", [])
     questions.check_same_data(runs)
-    metric, objectives = _metric(held, runs)
-    every_trial = tuple(study.trials_of(held.study)) if held.study else ()
-    trials = _shown_trials(every_trial)
-    provenance = _provenance(held)
-    names = questions.shown_metrics(runs, [metric, *objectives])
-    scores, differences = _scores(held, runs, split, metric, names)
+    metric, objectives = _metric(subject, runs)
+    metrics = questions.metrics_of(runs, [metric, *objectives])
     lines = questions.questions_of(runs, metric)
-    gaps += _row_gaps(runs, names) if runs else _no_questions(held)
-    gaps += [_NO_TRIALS] if held.study and not trials else []
+    outcomes = list(questions.groups_of(runs, lines))
+    trials = list(study.trials_of(files)) if files else []
     more_is_better = objectives.get(metric, True)
-    report = Report(
-        title=held.name,
-        subject="study" if held.study and not held.program else "compiled" if held.program else "rows",
-        verdict=Verdict(""),
+
+    scores = list(compiled.scores(measured))
+    gaps = list(compiled.differences(measured, metric))
+    if subject.runs or not subject.is_compiled:
+        scores += questions.scores_of(runs, split, metrics)
+        gaps += questions.differences_of(runs[0].scored, runs[-1].scored, split, metrics) if runs[1:] else []
+    splits = list(dict.fromkeys(score["split"] for score in scores))
+    amounts = {
+        "the compile, cached calls included": {name: n for name, n in measured.counters.items() if n},
+        "last run on this machine": measured.run.model_dump(
+            include={"sent", "replayed", "seconds"}, exclude_none=True
+        ),
+        f"all {len(trials)} trials, cached calls included": total(trial.counters for trial in trials),
+    }
+    for run in runs if split != "dev" else ():
+        amounts[run.name] = total(row.counters for row in run.scored.answered.values())
+    costs = [{"part": part, "amounts": spent} for part, spent in amounts.items() if spent]
+    budget = study.budget_of(files) if files else []
+    facts = {"summary": _summary(subject, len(lines), split, costs, budget), **_facts(subject)}
+    remarks = tuple(_remarks(subject, split, trials))
+    if subject.is_compiled:
+        verdict = verdicts.compiled_verdict(measured, metric, gaps, scores)
+    elif files:
+        verdict = verdicts.unfinished(files, metric, trials)
+    else:
+        cautions = [remark for remark in remarks if remark == verdicts.DEV_ROWS]
+        verdict = verdicts.compared(metric, scores, gaps, outcomes, cautions)
+    return Report(
+        title=subject.title,
+        subject="compiled" if subject.program else "study" if files else "rows",
+        verdict=verdict,
         metric=metric,
         split=split,
-        runs=tuple(one.name for one in runs),
+        runs=tuple(run.name for run in runs),
         objectives=objectives,
-        metrics=names,
-        settings=tuple(summary.settings_of(held.program, trials, provenance, held.recipe)),
-        changes=questions.changes_of(runs, metric, lines),
-        scores=scores,
-        differences=differences,
-        trials=trials,
-        prompts=tuple(summary.prompts_of(runs)),
-        importances=_importances(held, metric, objectives, every_trial),
-        slices=tuple(dimensions.slices(every_trial, metric, more_is_better=more_is_better)),
-        thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
-        front=tuple(front_programs(provenance, _run_json(held))),
-        costs=_costs(held, runs, every_trial),
-        budget=tuple(study.budget_of(held.study)) if held.study else (),
-        groups=tuple(questions.group_counts(lines)),
+        metrics=metrics,
+        remarks=remarks,
+        gaps=_gaps(subject, runs, split, trials),
         questions=lines,
-        remarks=tuple(_remarks(held, runs, split, trials)),
-        gaps=tuple(gaps),
-        search_gaps=tuple(_search_gaps(trials, len(every_trial))),
-    )
-    facts = (*_summary(held, report), *_facts(held))
-    return replace(
-        report,
-        verdict=_verdict(held, runs, report),
-        facts=tuple(replace(fact, value=fact.value[:LONGEST]) for fact in facts),
-    )
-
-
-def _shown_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Returns at most `MAX_TRIALS` of `trials`, in order: baseline, chosen one, front, latest."""
-    if len(trials) <= MAX_TRIALS:
-        return tuple(trials)
-    first = [trial for trial in trials if trial is trials[0] or trial.chosen or trial.front][:MAX_TRIALS]
-    named = {trial.number for trial in first}
-    others = [trial for trial in trials if trial.number not in named]
-    latest = others[len(others) - (MAX_TRIALS - len(first)) :]
-    return tuple(sorted((*first, *latest), key=lambda trial: trial.number))
-
-
-def _summary(held: Inputs, report: Report) -> Iterator[ReportFact]:
-    return summary.facts_of_summary(
-        provenance=_provenance(held),
-        run=_run_json(held),
-        recipe=held.recipe,
-        questions=len(report.questions),
-        split=report.split,
-        costs=report.costs,
-        budget=report.budget,
+        records={
+            "setting": list(_settings(subject, trials)),
+            "changes": questions.changes_of(runs, metric, lines),
+            "score": sorted(
+                scores, key=lambda score: (splits.index(score["split"]), score["metric"] != metric)
+            ),
+            "difference": sorted(gaps, key=lambda gap: gap.metric != metric),
+            "trial": trials,
+            "importance": study.importances(trials, metric, more_is_better=more_is_better),
+            "slice": list(study.slices(trials, metric, more_is_better=more_is_better)),
+            "threshold": [fit.model_dump() for fit in measured.search.calibration],
+            "front": compiled.front(measured),
+            "cost": costs,
+            "budget": budget,
+            "group": outcomes,
+            "fact": [
+                {"section": section, "name": name, "value": value}
+                for section, named in facts.items()
+                for name, value in named.items()
+                if value
+            ],
+        },
     )
 
 
-def read(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Inputs:
+def read(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Subject:
     """Reads everything that `paths` name. Raises what `build` raises."""
-    rows = [Path(path) for path in paths if str(path).endswith(ROWS)]
-    others = [Path(path) for path in paths if not str(path).endswith(ROWS)]
+    rows = [Path(path) for path in paths if str(path).endswith(".jsonl")]
+    others = [Path(path) for path in paths if not str(path).endswith(".jsonl")]
     if not paths or len(others) > 1:
         raise UsageError(
             "A report is about one study or compiled directory, files of rows, or both; found "
             f"{len(others)} directories. To compare two programs, score each with `ragc eval --out` and name "
             "both files."
         )
-    if len(rows) > MOST:
-        raise UsageError(f"A report shows at most {MOST} files of rows beside each other, found {len(rows)}.")
     names = questions.distinct_names([path.stem for path in rows])
-    runs = tuple(row_files.read_rows(path, name) for path, name in zip(rows, names, strict=True))
+    runs = [Run.read(path, name) for path, name in zip(rows, names, strict=True)]
     if not others:
-        return Inputs(" and ".join(names), runs=runs)
+        return Subject(" and ".join(names), runs)
     path = others[0]
-    if (path / "program.json").is_file():
+    if (path / "program.json").is_file() or (path.suffix == programs.PACKED and path.is_file()):
         program = programs.load(path)
-        return Inputs(path.resolve().name, program, study.study_of(path, program.provenance), runs)
-    try:
-        files = study.read_study(path, trust_targets=trust_targets)
-    except ArtefactError:
-        if path.suffix == programs.PACKED and path.is_file():
-            programs.load(path)
-        if path.is_file():
-            raise UsageError(
-                f"{path} is no study, no compiled directory and no file of rows; rows end in {ROWS}, as "
-                "`ragc eval --out` writes them."
-            ) from None
-        raise
-    return Inputs(path.resolve().name, None, files, runs)
+        measured = Measured.of(program.provenance, program.run, path)
+        recipe = parse_partly(program.recipe, where=str(path / "recipe.toml"), base=path)[0]
+        return Subject(path.resolve().name, runs, recipe, program, study.study_of(path, measured), measured)
+    if path.is_file() and path.suffix != ".toml":
+        raise UsageError(
+            f"{path} is no study, no compiled directory and no file of rows; rows end in .jsonl, as "
+            "`ragc eval --out` writes them."
+        )
+    files = study.read_study(path, trust_targets=trust_targets)
+    return Subject(path.resolve().name, runs, files.recipe, None, files, files.measured or Measured())
 
 
-def _provenance(held: Inputs) -> dict[str, object]:
-    if held.program:
-        return dict(held.program.provenance)
-    return dict(held.study.provenance) if held.study and held.study.finished else {}
-
-
-def _runs(held: Inputs) -> tuple[list[RunRows], str, list[str]]:
-    """Returns the runs with questions, the name of their split, and what is missing."""
-    if held.runs:
-        return list(held.runs), "rows", []
-    if held.study is None:
-        return [], "", []
-    if runs := study.runs_on_test(held.study):
-        return runs, "test", []
-    if runs := study.runs_on_dev(held.study):
-        why = "Of the dev questions a study records the scores of every trial, not the answers"
-        return runs, "dev", [f"{why}; `ragc eval --split dev --out rows.jsonl` writes those."]
-    return [], "", []
-
-
-def _metric(held: Inputs, runs: Sequence[RunRows]) -> tuple[str, dict[str, bool]]:
+def _metric(subject: Subject, runs: Sequence[Run]) -> tuple[str, dict[str, bool]]:
     """Returns the deciding metric, and the objectives with whether more is better."""
-    objectives = compiled_files.objectives_of(held.recipe)
-    if held.study:
-        objectives = {one.metric.id: one.sign > 0 for one in held.study.rule.objectives}
-        return held.study.rule.pick.metric.id, objectives
-    if objectives:
-        return next(iter(objectives)), objectives
-    named = [one.run.metrics for one in runs]
-    every = [name for names in named for name in names]
-    common = set(every).intersection(*named)
-    shared = [name for name in dict.fromkeys(every) if name in common]
-    metric = next((name for name in shared if name == runs[0].deciding_metric), "")
-    metric = metric or next(iter([*shared, *every]), "")
-    return metric, {metric: questions.metric_of(metric, ())[0]} if metric else {}
+    if subject.recipe:
+        search = subject.recipe.search
+        return search.pick_name, {name.removeprefix("-"): name[0] != "-" for name in search.objectives}
+    shared = [name for name in questions.metrics_of(runs) if all(name in run.scored.metrics for run in runs)]
+    first = deciding_metric([{"scores": dict.fromkeys(runs[0].scored.metrics)}])
+    metric = first if first in shared else next(iter([*shared, *questions.metrics_of(runs)]), "")
+    return metric, {metric: questions.metric_of(metric)[0]} if metric else {}
 
 
-def _scores(
-    held: Inputs, runs: Sequence[RunRows], split: str, metric: str, names: Sequence[str]
-) -> tuple[tuple[Score, ...], tuple[Difference, ...]]:
-    provenance = _provenance(held)
-    scores = list(compiled_files.scores_in(provenance))
-    differences = list(compiled_files.differences_in(provenance, metric, _run_json(held)))
-    known = {(score.run, score.split) for score in scores}
-    fresh = [one for one in runs if (one.name, split) not in known]
-    scores += questions.scores_of(fresh, split, names)
-    if fresh and len(runs) > 1:
-        gaps = questions.differences_of(runs[0].run, runs[-1].run, split, names)
-        differences += sorted(gaps, key=lambda one: one.metric != metric)
-    return _decided(scores, metric), tuple(differences)
+def _settings(subject: Subject, trials: Sequence[Trial]) -> Iterator[dict[str, str]]:
+    """Yields what changed from the baseline to the compiled program, or to a study's best trial.
+
+    `before` is "" if the baseline's value is unknown.
+    """
+    program, chosen = subject.program, next((trial for trial in trials if trial.chosen), None)
+    if chosen:
+        before, after = trials[0].params, chosen.params
+    elif program and subject.recipe:
+        entry = next((entry for entry in METHODS if program.state.method in (entry.id, *entry.also)), None)
+        before = {**entry.knobs.of(subject.recipe.fixed(entry)).to_json(), "demos": 0} if entry else {}
+        candidate = subject.measured.search.candidate
+        shown = {"demos": max(len(call.demos) for call in program.state.predictors.values())}
+        after = {**(study.params_of(candidate) if candidate else shown), **program.state.knobs}
+    else:
+        return
+    for name in dict.fromkeys((*before, *after)):
+        old, new = before.get(name), after.get(name)
+        if old != new and name != "demo_set":
+            is_unknown = not chosen and name not in before and name not in ("demos", "program")
+            label = "demonstrations" if name == "demos" else name.replace("target ", "model of ")
+            first = "" if is_unknown else _shown(old, name)
+            yield {"name": label, "before": first, "after": _shown(new, name)}
 
 
-def _run_json(held: Inputs) -> Mapping[str, Any]:
-    """Returns the content of `run.json` of a compiled program; {} without one."""
-    return held.program.run if held.program else {}
+def _shown(value: Any, name: str) -> str:
+    """Returns the value of a setting for people; a missing one means the program's own."""
+    if value is None:
+        return "0" if name == "demos" or name.endswith(": demos") else "as in the program"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return shorten(redact(f"{value:,.4g}" if isinstance(value, float) else str(value))) or "none"
 
 
-def _decided(scores: Sequence[Score], metric: str) -> tuple[Score, ...]:
-    """Returns `scores` by split as they come, and in each split those of `metric` first."""
-    splits = list(dict.fromkeys(score.split for score in scores))
-    return tuple(sorted(scores, key=lambda one: (splits.index(one.split), one.metric != metric)))
+def _summary(
+    subject: Subject,
+    asked: int,
+    split: str,
+    costs: Sequence[Mapping[str, Any]],
+    budget: Sequence[Mapping[str, Any]],
+) -> dict[str, str]:
+    """Returns model, date, questions, dollars and seconds for the first screen, as far as they are known."""
+    measured, run = subject.measured, subject.measured.run
+    models = {role: target.name for role, target in measured.targets.items()}
+    if not models and subject.recipe:
+        models = {role: spec.model or spec.kind for role, spec in subject.recipe.targets.items()}
+    several = len(set(models.values())) > 1
+    named = dict.fromkeys(f"{name} ({role})" if several else name for role, name in models.items())
+    sizes = {name: measured.data[name].n for name in ("test", "dev", "train") if name in measured.data}
+    amounts = measured.counters or total(cost["amounts"] for cost in costs)
+    tokens = amounts.get("prompt_tokens", 0) + amounts.get("completion_tokens", 0)
+    spent = {"LM calls": amounts.get("lm_calls", 0), "tokens": tokens, "US dollars": amounts.get("usd", -1)}
+    spent |= {line["kind"]: line["spent"] for line in budget}
+    seconds = run.seconds or 60 * spent.get("minutes", 0)
+    return {
+        "models" if several else "model": ", ".join(map(redact, named)),
+        "date": run.finished[:16].replace("T", " "),
+        "questions": ", ".join(f"{n:,} {name}" for name, n in sizes.items() if n)
+        or (f"{asked:,} {split.removeprefix('rows')}".strip() if asked else ""),
+        "dollars": dollars(spent["US dollars"]) if spent["US dollars"] >= 0 else "",
+        "LM calls": amount(spent["LM calls"]) if spent["LM calls"] else "",
+        "tokens": amount(spent["tokens"]) if spent["tokens"] else "",
+        "seconds": f"{seconds:,.1f}" if seconds else "",
+    }
 
 
-def _verdict(held: Inputs, runs: Sequence[RunRows], report: Report) -> Verdict:
-    metric = report.metric
-    if held.program:
-        return verdicts.compiled_verdict(held.program.provenance, held.program.run, metric)
-    if held.study and held.study.finished and held.study.provenance:
-        return verdicts.compiled_verdict(held.study.provenance, {}, metric)
-    if held.study:
-        return verdicts.unfinished(held.study, metric, report.trials)
-    right = sum(line.n for line in report.groups if line.group == RIGHT.id)
-    n = len(report.questions)
-    dev = any(one.on_dev for one in runs)
-    return verdicts.compared(report.runs, metric, report.scores, report.differences, right, n, on_dev=dev)
-
-
-def _importances(
-    held: Inputs, metric: str, objectives: dict[str, bool], trials: Sequence[Trial]
-) -> tuple[Importance, ...]:
-    if not trials:
-        return ()
-    own = study.optuna_study_of(held.study) if held.study else None
-    return dimensions.importances(trials, metric, more_is_better=objectives.get(metric, True), own=own)
-
-
-def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[CostRow, ...]:
-    costs = list(compiled_files.costs_in(_provenance(held), _run_json(held)))
-    if trials:
-        total = totals(trial.counters for trial in trials)
-        costs.append(CostRow(f"all {len(trials)} trials, replayed calls included", total))
-    answered = [one for one in runs if one.answered]
-    return (*costs, *questions.costs_of(answered))
-
-
-def _facts(held: Inputs) -> Iterator[ReportFact]:
-    if held.study:
-        yield from study.facts_of(held.study)
-    if held.program:
-        program = held.program
-        yield ReportFact("program", "method", program.state.method)
-        for name, value in program.state.knobs.items():
-            yield ReportFact("program", name, str(value))
-        prompts = _prompts(program)
-        yield from compiled_files.facts_in(program.provenance, program.run, program.recipe, prompts)
-    elif held.study:
-        yield from compiled_files.facts_in(held.study.provenance, {}, held.study.recipe, {})
-    for one in held.runs:
-        backends = {name for row in one.run.answered.values() for name in row.backends.values()}
+def _facts(subject: Subject) -> dict[str, dict[str, str]]:
+    """Returns where the figures come from, by section."""
+    program, recipe, measured = subject.program, subject.recipe, subject.measured
+    prompts, rows = {}, {}
+    if program and program.path:
+        for name in program.state.predictors:
+            with suppress(OSError):
+                content = read_bytes(program.path / "prompts" / f"{name}.md", within=program.path)
+                prompts[name] = content.decode("utf-8", "replace")
+    for run in subject.runs:
+        backends = {name for row in run.scored.answered.values() for name in row.backends.values()}
         judged = f", judged by {', '.join(sorted(backends))}" if backends else ""
-        yield ReportFact("rows", one.name, f"{quantity(len(one.run.answered), 'question')}{judged}")
+        rows[run.name] = f"{quantity(len(run.rows), 'question')}{judged}"
+    knobs = {"method": program.state.method, **program.state.knobs} if program else {}
+    text = program.recipe if program else recipe.to_toml() if recipe else ""
+    return {
+        "study": study.facts_of(subject.study) if subject.study else {},
+        "program": {name: str(value) for name, value in knobs.items()},
+        "data": {
+            name: f"{split.n:,} questions, {split.fingerprint[:16]}" for name, split in measured.data.items()
+        },
+        "sources": {
+            name: f"{source.kind}, {source.fingerprint[:16]}" for name, source in measured.sources.items()
+        },
+        "models": {name: redact(target.name) for name, target in measured.targets.items()},
+        "versions": measured.versions,
+        "run": {
+            "seed": "" if measured.seed is None else str(measured.seed),
+            "finished": measured.run.finished,
+            "machine": measured.run.machine,
+        },
+        "recipe": {"recipe.toml": redact(text)},
+        "prompts": prompts,
+        "rows": rows,
+    }
 
 
-def _prompts(program: CompiledProgram) -> dict[str, str]:
-    """Returns the files in `prompts/`, which are for people."""
-    if program.path is None:
-        return {}
-    out = {}
-    for name in program.state.predictors:
-        path = program.path / "prompts" / f"{name}.md"
-        try:
-            out[name] = read_bytes(path, within=program.path).decode("utf-8", "replace")
-        except OSError:
-            continue
-    return out
-
-
-def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence[Trial]) -> Iterator[str]:
-    provenance = _provenance(held)
-    for one in held.runs:
-        labelled = one.agreement.remarks if one.agreement else ()
-        yield from (f"{one.name}: {remark}" for remark in (*one.run.remarks, *labelled))
-    if held.runs and any(one.on_dev for one in runs):
+def _remarks(subject: Subject, split: str, trials: Sequence[Trial]) -> Iterator[str]:
+    """Yields what the figures cannot show."""
+    for run in subject.runs:
+        labelled = run.agreement.remarks if run.agreement else ()
+        yield from (f"{run.name}: {remark}" for remark in (*run.scored.remarks, *labelled))
+    if any(row.get("split") == "dev" for run in subject.runs for row in run.rows.values()):
         yield verdicts.DEV_ROWS
     if split == "test":
-        yield _SPENT
-    if split == "dev" or (trials and not provenance):
+        yield "Whoever chooses a setting by these test questions spends them: the next one needs others."
+    if split == "dev" or (trials and not subject.is_compiled):
         yield verdicts.OPTIMISM_NOTE
-    yield from limit_lines(provenance)
-    for text in (provenance.get("remarks"), mapping(provenance.get("search")).get("remarks")):
-        yield from (str(remark) for remark in text) if isinstance(text, list) else ()
+    yield from compiled.limit_lines(subject.measured)
+    yield from (*subject.measured.remarks, *subject.measured.search.remarks)
 
 
-def _no_questions(held: Inputs) -> list[str]:
-    """Returns why there is no table of questions, and how to get one."""
-    if held.study and held.study.is_script:
-        return [_SCRIPT]
-    if held.study and not held.study.finished:
-        return ["No question was answered by any finished trial yet."]
-    return [_NO_ROWS]
-
-
-def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
-    """Returns remarks on what rows lack, such as questions that a licence forbids to copy."""
-    rows = [row for one in runs for row in one.run.answered.values()]
-    gaps = []
-    every = {name for one in runs for name in one.run.metrics}
-    if len(every) > len(names):
-        gaps.append(
-            f"The rows have {len(every):,} metrics. The first {len(names)} are shown and compared, and p is "
-            "adjusted for these; the rows beside this page have the scores of all."
-        )
-    if (most := max(len(one.run.answered) for one in runs)) > FEWER_BEYOND:
-        gaps.append(
-            f"With {most:,} questions intervals and p come from {DRAWS_OF_MANY:,} resamples, not {DRAWS:,}."
-        )
-    if len(runs) > 2:
-        gaps.append(
-            f"{verdicts.short(runs[-1].name)}, named last, is tested against "
-            f"{verdicts.short(runs[0].name)}, named first. The other programs are shown beside them "
-            "without a test; name two files to test two of them."
-        )
-    if not any(row.question for row in rows):
-        gaps.append("The rows hold no questions, so their ids are shown. A trace may repeat a question.")
-    if not any(row.answers for row in rows):
-        gaps.append("The rows hold no gold answers, so no answer is marked in passages.")
-    return gaps
-
-
-def _search_gaps(trials: Sequence[Trial], every: int) -> list[str]:
-    """Returns remarks on what the section on the search lacks, which shows `trials` of `every` trial."""
-    if not trials:
-        return []
-    if every > len(trials):
-        return [
-            f"Of {every:,} trials the baseline, the front and the latest are shown, {len(trials):,} in all."
-        ]
-    whole = sum(trial.complete for trial in trials)
-    if whole < dimensions.MIN_TRIALS:
-        return [f"Importances need {dimensions.MIN_TRIALS} complete trials or more, and there are {whole}."]
-    return []
+def _gaps(subject: Subject, runs: Sequence[Run], split: str, trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Returns what the report lacks and how to get it, such as questions that a licence forbids to copy."""
+    files, rows = subject.study, [row for run in runs for row in run.scored.answered.values()]
+    is_script, is_over = bool(files and files.is_script), not files or files.status.state == "finished"
+    first, last = (shorten(run.name, verdicts.MAX_NAME) for run in (runs[0], runs[-1])) if runs else ("", "")
+    lacking = {
+        "Of the dev questions a study records the scores of every trial, not the answers; "
+        "`ragc eval --split dev --out rows.jsonl` writes those.": split == "dev",
+        "Of an Optuna script of your own the values of trials are stored, and no answers.": not runs
+        and is_script,
+        "A compiled directory holds scores, not answers, and its study is not on this machine. "
+        "`ragc eval COMPILED --out rows.jsonl` answers again, from stored replies where it can; name that "
+        "file too.": not runs and is_over and not is_script,
+        "No question was answered by any finished trial yet.": not (runs or is_over or is_script),
+        f"{last}, named last, is tested against {first}, named first. The other programs are shown next to "
+        "them without a test; name two files to test two of them.": len(runs) > 2,
+        "The rows hold no questions, so their ids are shown. A trace may repeat a question.": rows
+        and not any(row.question for row in rows),
+        "The rows hold no gold answers, so no answer is marked in passages.": rows
+        and not any(row.answers for row in rows),
+        "There are no trials to show: none has ended, or an optimizer made them that records none.": files
+        and not trials,
+    }
+    return tuple(sentence for sentence, is_so in lacking.items() if is_so)

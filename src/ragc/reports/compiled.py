@@ -1,182 +1,280 @@
-"""Reads a compiled directory for a report: scores, differences, thresholds, cost, provenance.
-
-`provenance.json` may come from elsewhere, so a value of another type than expected is left out.
-"""
+"""What ragc wrote of a compile, `provenance.json` and `run.json`, as reports and the console show it."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from ragc.core.redact import redact
+import pydantic
+from pydantic import AliasChoices, Field
+
+from ragc.compiled.verdict import NOT_MEASURED, verdict_at
+from ragc.core.display import figure, quantity
+from ragc.errors import ArtefactError
+from ragc.metrics.base import UNMEASURED
 from ragc.metrics.stats.intervals import too_few
-from ragc.metrics.stats.multiple import after_looks
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.reports.questions import metric_of
-from ragc.reports.report import CostRow, Difference, ReportFact, Score, Threshold
-from ragc.reports.values import amount, entries, mapping, number, text
+from ragc.reports.report import Difference, varied
 from ragc.store.used_questions import TestUse
 
 RUNS = {"baseline": "baseline", "winner": "compiled"}
 """The names of the two runs in provenance, and in reports."""
 
-NOT_EQUAL = "Not shown to be better does not mean equal: more questions could show a smaller difference."
-"""The caution that goes with a verdict that is open."""
+Count = Annotated[int, Field(ge=0)]
+Ends = tuple[float, float]
 
 
-def objectives_of(recipe: str) -> dict[str, bool]:
-    """Returns the objectives in the text of a recipe, by metric: whether more is better. Resolves nothing."""
-    try:
-        held = tomllib.loads(recipe)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-    names = entries(mapping(held.get("search")).get("objectives"))
-    names = names or entries(mapping(held.get("metrics")).get("report"))[:1]
-    return {name.removeprefix("-"): not name.startswith("-") for name in map(text, names) if name}
+class Written(pydantic.BaseModel):
+    """A table in a file that ragc wrote: values of other types are refused, further keys are not read."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-def scores_in(provenance: Mapping[str, Any]) -> Iterator[Score]:
+class MeanScore(Written):
+    """The mean of a metric with its 95% interval."""
+
+    mean: float
+    ci: Ends
+    n: Count
+
+
+class MeanDifference(Written):
+    """The difference of a metric, with the p and the interval that people are shown."""
+
+    mean: float
+    n: Count
+    groups: int | None = None
+    p: float = Field(validation_alias=AliasChoices("p_looks", "p_adjusted", "p_front", "p"))
+    ci: Ends = Field(validation_alias=AliasChoices("ci_looks", "ci_simultaneous", "ci_front", "ci"))
+    p_adjusted: float | None = None
+
+
+class Split(Written):
+    """The scores of both programs by metric, and their differences."""
+
+    baseline: dict[str, MeanScore] = {}
+    winner: dict[str, MeanScore] = {}
+    differences: dict[str, MeanDifference] = {}
+
+
+class Judged(Written):
+    """The verdict and the differences after the adjustment for earlier test uses."""
+
+    verdict: str
+    differences: dict[str, MeanDifference]
+
+
+class Named(Written):
+    """A data split, a source or a model."""
+
+    name: str = ""
+    kind: str = ""
+    n: Count = 0
+    fingerprint: str = ""
+
+
+class Limit(Written):
+    """How a program stands to one of its limits on test."""
+
+    most: float
+    standing: str
+    test: float = UNMEASURED
+
+
+class Member(Written):
+    """A tested program of the front."""
+
+    path: str
+    trial: int
+    winner: bool
+    dev: dict[str, float]
+    test: dict[str, MeanScore]
+    differences: dict[str, MeanDifference]
+    verdict: str
+    limits: dict[str, Limit] = {}
+
+
+class Threshold(Written):
+    """The fit of a threshold on dev: its value and its mean before and after, or why it was left alone."""
+
+    program: str
+    knob: str
+    metric: str
+    present: float | None = None
+    chosen: float | None = Field(None, validation_alias="threshold")
+    before: float | None = None
+    after: float | None = Field(None, validation_alias="in_sample")
+    validated: float | None = None
+    n: Count = 0
+    reached: Count = 0
+    left_out: str = ""
+
+
+class ParetoTrial(Written):
+    """A trial that no other beats in all objectives, with its means on dev."""
+
+    trial: int
+    candidate: Candidate
+    values: dict[str, float]
+
+
+class SearchFacts(Written):
+    """What a search chose, and the trials of its front."""
+
+    candidate: Candidate | None = None
+    calibration: list[Threshold] = []
+    remarks: list[str] = []
+    front: list[ParetoTrial] = []
+
+
+class RunFacts(Written):
+    """The content of `run.json`: what differs between runs."""
+
+    sent: float | None = None
+    replayed: float | None = None
+    seconds: float | None = None
+    finished: str = ""
+    machine: str = ""
+    look: TestUse | None = None
+    after_looks: Judged | None = None
+
+
+class Measured(Written):
+    """The content of `provenance.json`, and of `run.json` as `run`."""
+
+    verdict: str = NOT_MEASURED
+    test: Split = Split()
+    dev: Split = Split()
+    data: dict[str, Named] = {}
+    sources: dict[str, Named] = {}
+    targets: dict[str, Named] = {}
+    versions: dict[str, str] = {}
+    backends: dict[str, str] = {}
+    counters: dict[str, float] = {}
+    seed: int | None = None
+    search: SearchFacts = SearchFacts()
+    remarks: list[str] = []
+    cross_validation: list[Any] = []
+    limits: dict[str, Limit] = {}
+    front: list[Member] = []
+    run: RunFacts = RunFacts()
+
+    @classmethod
+    def of(cls, provenance: Mapping[str, Any], run: Mapping[str, Any], where: object) -> Measured:
+        """Returns the content of both files in the folder `where`. Raises ArtefactError."""
+        try:
+            return cls.model_validate({**provenance, "run": dict(run)})
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            file, *place = first["loc"] if first["loc"][0] == "run" else ("provenance", *first["loc"])
+            raise ArtefactError(
+                f"{where}/{file}.json is damaged ({'.'.join(map(str, place))}: {first['msg']}); copy the "
+                "folder again, or compile again, which sends no answered request again."
+            ) from None
+
+    @property
+    def judged(self) -> Judged:
+        """The verdict and the differences that people are shown."""
+        return self.run.after_looks or Judged(verdict=self.verdict, differences=self.test.differences)
+
+
+def scores(measured: Measured) -> Iterator[dict[str, Any]]:
     """Yields the scores of both programs on test and dev, by metric."""
-    for split in ("test", "dev"):
-        sides = {run: mapping(mapping(provenance.get(split)).get(key)) for key, run in RUNS.items()}
-        for metric in dict.fromkeys(name for side in sides.values() for name in side):
-            for run, side in sides.items():
-                held = mapping(side.get(metric))
-                mean, ends = number(held.get("mean")), _ends(held.get("ci"))
-                if mean is not None and ends:
-                    yield Score(run, split, metric, mean, *ends, int(amount(held.get("n"))))
+    for name, split in (("test", measured.test), ("dev", measured.dev)):
+        for metric in dict.fromkeys((*split.baseline, *split.winner)):
+            for run, side in zip(RUNS.values(), (split.baseline, split.winner), strict=True):
+                if score := side.get(metric):
+                    low, high = score.ci
+                    ends = {"mean": score.mean, "low": low, "high": high, "n": score.n}
+                    yield {"run": run, "split": name, "metric": metric, **ends, "agreement": {}}
 
 
-def differences_in(
-    provenance: Mapping[str, Any], metric: str, run: Mapping[str, Any] | None = None
-) -> Iterator[Difference]:
-    """Yields the differences on test; `metric` decides.
-
-    They are adjusted for the looks at the test questions before, by `run.json`.
-    """
-    factor = looks_factor(run or {})
-    listed = mapping(mapping(provenance.get("test")).get("differences"))
-    for name, value in sorted(listed.items(), key=lambda item: item[0] != metric):
-        held = mapping(value)
-        adjusted = "p_adjusted" in held
-        alone = held.get("ci_front", held.get("ci"))
-        mean, ends = number(held.get("mean")), _ends(held.get("ci_simultaneous", alone))
-        p = number(held.get("p_adjusted", held.get("p_front", held.get("p"))))
-        if mean is None or ends is None or p is None:
-            continue
-        p, low, high = after_looks(factor, mean, p, ends)
-        better = (mean > 0) == metric_of(name, ())[0]
-        verdict = "not shown to be better" if p >= 0.05 else "better" if better else "worse"
-        if too_few(int(amount(held["groups"])) if "groups" in held else None):
-            verdict = "cannot tell"
-        n = int(amount(held.get("n")))
+def differences(measured: Measured, metric: str) -> Iterator[Difference]:
+    """Yields the differences on test, that of `metric`, which decides, first."""
+    for name, gap in sorted(measured.judged.differences.items(), key=lambda item: item[0] != metric):
+        is_better = (gap.mean > 0) == metric_of(name)[0]
+        verdict = "not shown to be better" if gap.p >= 0.05 else "better" if is_better else "worse"
         yield Difference(
-            name,
-            "test",
-            RUNS["baseline"],
-            RUNS["winner"],
-            mean,
-            low,
-            high,
-            p,
-            n,
-            adjusted,
-            name == metric,
-            verdict,
+            metric=name,
+            split="test",
+            before=RUNS["baseline"],
+            after=RUNS["winner"],
+            mean=gap.mean,
+            low=gap.ci[0],
+            high=gap.ci[1],
+            p=gap.p,
+            n=gap.n,
+            adjusted=gap.p_adjusted is not None,
+            decides=name == metric,
+            verdict="cannot tell" if too_few(gap.groups) else verdict,
         )
 
 
-def _ends(value: Any) -> tuple[float, float] | None:
-    ends = [number(end) for end in entries(value)]
-    return (ends[0], ends[1]) if len(ends) == 2 and ends[0] is not None and ends[1] is not None else None
-
-
-def look_in(run: Mapping[str, Any]) -> str:
-    """Returns the sentence on the look at the test questions in `run.json`; "" without one."""
-    look = _look_in(run)
-    if look is None:
-        return ""
-    if look.number == 1 and not look.again:
-        return "Nobody had used these test questions before."
-    return look.sentence
-
-
-def looks_factor(run: Mapping[str, Any]) -> int:
-    """Returns the factor of p for the looks at the test questions before that in `run.json`."""
-    look = _look_in(run)
-    return look.adjustment if look else 1
-
-
-def _look_in(run: Mapping[str, Any]) -> TestUse | None:
-    """Returns the look at the test questions in `run.json`."""
-    held = mapping(run.get("look"))
-    count = number(held.get("number"))
-    if count is None:
-        return None
-    return TestUse(
-        int(count),
-        int(amount(held.get("questions"))),
-        int(amount(held.get("seen"))),
-        again=held.get("again") is True,
-    )
-
-
-def thresholds_in(search: Any) -> Iterator[Threshold]:
-    """Yields the fitted thresholds of a search."""
-    for value in entries(mapping(search).get("calibration")):
-        held = mapping(value)
-        points, means = ([number(v) for v in entries(held.get(name))] for name in ("points", "means"))
-        curve = [(x, y) for x, y in zip(points, means, strict=False) if x is not None and y is not None]
-        yield Threshold(
-            text(held.get("program")),
-            text(held.get("knob")),
-            text(held.get("metric")),
-            tuple(x for x, _ in curve),
-            tuple(y for _, y in curve),
-            number(held.get("present")),
-            number(held.get("threshold")),
-            number(held.get("before")),
-            number(held.get("in_sample")),
-            number(held.get("validated")),
-            int(amount(held.get("n"))),
-            int(amount(held.get("reached"))),
-            held.get("exact") is True,
-            text(held.get("left_out")),
+def front(measured: Measured) -> list[dict[str, Any]]:
+    """Returns the tested programs of the front, in order; their p are adjusted for earlier test uses."""
+    decisive = next((name for name, gap in measured.test.differences.items() if gap.p_adjusted is None), "")
+    factor = measured.run.look.adjustment if measured.run.look else 1
+    rows = []
+    for member in measured.front:
+        p = min(1.0, member.differences[decisive].p * factor) if decisive in member.differences else None
+        rows.append(
+            {
+                "path": member.path,
+                "trial": member.trial,
+                "winner": member.winner,
+                "means": {name: score.mean for name, score in member.test.items()},
+                "objectives": sorted(member.dev, key=lambda name: name != decisive),
+                "verdict": member.verdict if p is None else verdict_at(member.verdict, p),
+                "p": p,
+                "limits": _standings(member.limits),
+            }
         )
+    return rows
 
 
-def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[CostRow]:
-    """Yields the cost of the compile: all calls, and what this machine sent in its last run."""
-    counters = {k: v for k, v in mapping(provenance.get("counters")).items() if number(v)}
-    if counters:
-        yield CostRow("whole compile, replayed calls included", counters)
-    measured = {k: v for k in ("sent", "replayed", "seconds") if (v := number(run.get(k))) is not None}
-    if measured:
-        yield CostRow("last run on this machine", measured)
+def front_lines(measured: Measured) -> Iterator[str]:
+    """Yields the lines on the tested front, or else on the Pareto front on dev; none for one objective."""
+    if not (rows := front(measured)):
+        yield from _dev_lines(measured.search)
+        return
+    yield f"The front on test, with one correction for its {quantity(len(rows), 'program')}, best first:"
+    for row in rows:
+        means = [(name, row["means"][name]) for name in row["objectives"] if name in row["means"]]
+        shown = ", ".join(f"{name} {figure(name, mean)}" for name, mean in means) or "no score"
+        p = "" if row["p"] is None else f" (p {row['p']:.4f})"
+        line = f"  {row['path']}{', the winner' if row['winner'] else ''}: {shown}; {row['verdict']}{p}"
+        yield f"{line}; {row['limits']}" if row["limits"] else line
 
 
-def facts_in(
-    provenance: Mapping[str, Any], run: Mapping[str, Any], recipe: str, prompts: Mapping[str, str]
-) -> Iterator[ReportFact]:
-    """Yields the origin of the figures: data, sources, models, versions, the recipe and the prompts."""
-    for name, value in mapping(provenance.get("data")).items():
-        held = mapping(value)
-        yield ReportFact(
-            "data", name, f"{amount(held.get('n')):,} questions, {text(held.get('fingerprint'))[:16]}"
+def limit_lines(measured: Measured) -> Iterator[str]:
+    """Yields the line on how the winner stands to the limits of its recipe; none without limits."""
+    if standings := _standings(measured.limits):
+        yield f"Limits, on new questions: {standings}."
+
+
+def _standings(limits: Mapping[str, Limit]) -> str:
+    """Returns how a program stands to `limits`, such as `tokens within (760 on test, at most 800)`."""
+    standings = []
+    for name, limit in limits.items():
+        cost = f"{limit.test:.4g} on test" if limit.test < UNMEASURED else "not measured on test"
+        more = "; it takes more questions to tell" if limit.standing == "unclear" else ""
+        standings.append(f"{name} {limit.standing} ({cost}, at most {limit.most:g}{more})")
+    return ", ".join(standings)
+
+
+def _dev_lines(search: SearchFacts) -> Iterator[str]:
+    """Yields the lines on the trials of the front, with the knobs in which they differ."""
+    names = varied([trial.candidate.knobs for trial in search.front])
+    if search.front:
+        yield (
+            "The front: no trial is better than one of these in one objective and as good in the others "
+            "(dev)."
         )
-    for name, value in mapping(provenance.get("sources")).items():
-        held = mapping(value)
-        yield ReportFact("sources", name, f"{text(held.get('kind'))}, {text(held.get('fingerprint'))[:16]}")
-    for name, value in mapping(provenance.get("targets")).items():
-        yield ReportFact("models", name, redact(text(mapping(value).get("name"))))
-    for name, value in mapping(provenance.get("versions")).items():
-        yield ReportFact("versions", name, text(value))
-    if "seed" in provenance:
-        yield ReportFact("run", "seed", text(provenance["seed"]))
-    for name in ("finished", "machine"):
-        if run.get(name):
-            yield ReportFact("run", name, text(run[name]))
-    if recipe:
-        yield ReportFact("recipe", "recipe.toml", redact(recipe))
-    for name, prompt in prompts.items():
-        yield ReportFact("prompts", name, prompt)
+    for trial in search.front:
+        candidate, knobs = trial.candidate, trial.candidate.knobs
+        means = ", ".join(f"{name} {value:.4g}" for name, value in trial.values.items())
+        shown = {name: knobs[name] for name in names if name in knobs}
+        choices = describe_candidate(candidate, shown, program=candidate.program)
+        mark = ", compiled" if candidate == search.candidate else ""
+        yield f"  trial {trial.trial}{mark}: {means}" + (f" ({choices})" if choices else "")

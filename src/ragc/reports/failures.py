@@ -40,7 +40,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.metrics import METRICS, citations, crag, failures, retrieval
 from ragc.metrics.short_answer import normalise
-from ragc.reports.values import entries, mapping
 
 if TYPE_CHECKING:
     from ragc.task.answering import Row
@@ -55,45 +54,30 @@ class Group:
     about: str
 
 
-RIGHT = Group("right", "right", "full marks")
-NOT_RETRIEVED = Group("not_retrieved", "not retrieved", "the answer did not see the gold passages")
-NOT_USED = Group("not_used", "retrieved and not used", "the answer saw what it needed, and is another")
-WORDING = Group("wording", "wrong wording", "right in content, wrong by the metric's letters")
-REFUSED = Group("refused", "refused", "says that it does not know, or nothing")
-CUT = Group("cut", "cut short", "the tokens of a reply ran out, with more room too")
-DECLINED = Group("declined", "declined", "the model refused to reply")
-FILTERED = Group("filtered", "filtered", "a content filter of the server stopped the reply")
-CALLED_TOOLS = Group("called_tools", "called tools", "the model called tools in place of an answer")
-TOO_LONG = Group("too_long", "too long", "a prompt exceeds the context of the model")
-UNREADABLE = Group("unreadable", "unreadable", "no reply could be read")
-FAILED = Group("failed", "failed", "an error or a timeout ended it")
-UNCLEAR = Group("unclear", "wrong, cause unclear", "the row does not say what the answer saw")
-
-GROUPS = (
-    RIGHT,
-    NOT_RETRIEVED,
-    NOT_USED,
-    WORDING,
-    REFUSED,
-    CUT,
-    DECLINED,
-    FILTERED,
-    CALLED_TOOLS,
-    TOO_LONG,
-    UNREADABLE,
-    FAILED,
-    UNCLEAR,
-)
-"""All groups, in the order in which reports list them."""
+GROUPS = {
+    id: Group(id, title, about)
+    for id, title, about in (
+        ("right", "right", "full marks"),
+        ("not_retrieved", "not retrieved", "the answer did not see the gold passages"),
+        ("not_used", "retrieved and not used", "the answer saw what it needed, and is another"),
+        ("wording", "wrong wording", "right in content, wrong by the metric's letters"),
+        ("refused", "refused", "says that it does not know, or nothing"),
+        ("cut", "cut short", "the tokens of a reply ran out, with more room too"),
+        ("declined", "declined", "the model refused to reply"),
+        ("filtered", "filtered", "a content filter of the server stopped the reply"),
+        ("called_tools", "called tools", "the model called tools in place of an answer"),
+        ("too_long", "too long", "a prompt exceeds the context of the model"),
+        ("unreadable", "unreadable", "no reply could be read"),
+        ("failed", "failed", "an error or a timeout ended it"),
+        ("unclear", "wrong, cause unclear", "the row does not say what the answer saw"),
+    )
+}
+"""All groups by id, in the order in which reports list them."""
 
 _FULL = 1.0 - 1e-9
-_JUDGES = ("judge_acc", "crag_acc")
 _APART = frozenset(m.id for m in (*retrieval.METRICS, *citations.METRICS))
 _SCALED = frozenset(m.id for m in METRICS if m.unit in ("share", "balance") and m.higher_is_better)
 _KNOWN = frozenset(m.id for m in METRICS)
-_CHUNK = re.compile(r"#\d+$")
-_RECALL = re.compile(r"recall@\d+|sp_recall")
-_VERDICTS = frozenset({"yes", "no"})
 _EVERYWHERE = frozenset({"yes", "no", "none", "true", "false", "noanswer", "unknown", crag.INVALID})
 _SMALL = frozenset({"of", "in", "on", "at", "by", "to", "for", "from", "and", "with"})
 _QUESTIONS = frozenset({"question", "query", "original_question", "question_again", "query_time"})
@@ -120,36 +104,33 @@ def group_of(row: Mapping[str, Any] | Row, metric: str = "") -> Group:
     elsewhere may lack keys or hold other values; those are ignored.
     """
     if not isinstance(row, Mapping):
-        return _group({**row.to_json(), "texts": [f"{p.title}\n{p.text}" for p in row.passages]}, metric)
-    return _group(row, metric)
+        row = {**row.to_json(), "texts": [f"{p.title}\n{p.text}" for p in row.passages]}
+    return GROUPS[_group(row, metric)]
 
 
-def deciding_metric(rows: Iterable[Mapping[str, Any] | Row]) -> str:
-    """Returns the first metric of `rows` that scores answers; "" when there is none."""
-    names = dict.fromkeys(
-        name
-        for row in rows
-        for name in mapping((row if isinstance(row, Mapping) else row.to_json()).get("scores"))
-    )
-    return next(filter(_scores_answers, names), "")
+def deciding_metric(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns the first metric of `rows` that scores answers, as an unknown one does; "" if there is none."""
+    names = (name for row in rows for name in _scores(row) if name and "@" not in name and name not in _APART)
+    return next((name for name in names if name in _SCALED or name not in _KNOWN), "")
 
 
-def _group(row: Mapping[str, Any], metric: str) -> Group:
-    prediction, failure = row.get("prediction"), row.get("failure")
+def _group(row: Mapping[str, Any], metric: str) -> str:
+    prediction, failure, scores = row.get("prediction"), row.get("failure"), _scores(row)
     if not isinstance(prediction, str) or (isinstance(failure, str) and failure):
         return _unread(row)
-    scores = mapping(row.get("scores"))
-    by = metric or next(filter(_scores_answers, scores), "")
-    if _number(scores, by) >= _FULL:
-        return RIGHT
-    if refuses(prediction) or _number(scores, "crag_miss") >= _FULL:
-        return REFUSED
-    golds = [gold for gold in _texts(row.get("answers")) if gold.strip()]
-    judged = any(_number(scores, name) >= _FULL for name in _JUDGES)
-    if judged or same_content(prediction, golds, str(row.get("question") or "")):
-        return WORDING
+
+    def full(*names: str) -> bool:
+        return any(isinstance(scores.get(name), int | float) and scores[name] >= _FULL for name in names)
+
+    if full(metric or deciding_metric([row])):
+        return "right"
+    if refuses(prediction) or full("crag_miss"):
+        return "refused"
+    golds = [gold for gold in texts(row.get("answers")) if gold.strip()]
+    if full("judge_acc", "crag_acc") or same_content(prediction, golds, str(row.get("question") or "")):
+        return "wording"
     seen = _saw_answer(row, golds)
-    return UNCLEAR if seen is None else NOT_USED if seen else NOT_RETRIEVED
+    return "unclear" if seen is None else "not_used" if seen else "not_retrieved"
 
 
 def refuses(prediction: str) -> bool:
@@ -169,7 +150,7 @@ def same_content(prediction: str, golds: Sequence[str], question: str = "") -> b
     repeats = _padded(mine) in _padded(before) and " or " not in before
     for gold in golds:
         right = _words(gold)
-        if right in _VERDICTS:
+        if right in ("yes", "no"):
             if mine.split()[:1] == [right]:
                 return True
         elif right and (_padded(right) in rest or sorted(right.split()) == sorted(mine.split())):
@@ -181,9 +162,9 @@ def same_content(prediction: str, golds: Sequence[str], question: str = "") -> b
 
 def _is_part(mine: str, right: str) -> bool:
     """Returns whether `mine` occurs in `right` and has a third or more of its words, without small ones."""
-    whole = [word for word in right.split() if word not in _SMALL]
+    words = [word for word in right.split() if word not in _SMALL]
     part = [word for word in mine.split() if word not in _SMALL]
-    return bool(part) and _padded(mine) in _padded(right) and 3 * len(part) >= len(whole)
+    return bool(part) and _padded(mine) in _padded(right) and 3 * len(part) >= len(words)
 
 
 def _words(text: str) -> str:
@@ -193,51 +174,39 @@ def _words(text: str) -> str:
 
 def _saw_answer(row: Mapping[str, Any], golds: Sequence[str]) -> bool | None:
     """Returns whether the evidence had what the answer needed; None if the row does not record it."""
-    gold_ids = set(_texts(row.get("gold_ids")))
-    listed = row.get("passages")
+    gold_ids, listed = set(texts(row.get("gold_ids"))), row.get("passages")
     if isinstance(listed, list | tuple) and not listed:
         return False
     in_text = _text_has(_seen_texts(row), golds)
     if gold_ids and isinstance(listed, list | tuple):
-        return _saw_passages(gold_ids, _texts(listed), in_text)
+        seen = gold_ids.intersection(name for id in texts(listed) for name in (id, re.sub(r"#\d+$", "", id)))
+        return bool(seen) if not seen or seen == gold_ids or in_text is None else in_text
     if in_text is not None:
         return in_text
-    scores = mapping(row.get("scores"))
-    recall = max((_number(scores, name) for name in scores if _RECALL.fullmatch(name)), default=None)
-    if recall is not None and (recall == 0 or recall >= _FULL):
+    recalls = [score for name, score in _scores(row).items() if re.fullmatch(r"recall@\d+|sp_recall", name)]
+    recall = max((score for score in recalls if isinstance(score, int | float)), default=0.5)
+    if recall == 0 or recall >= _FULL:
         return recall > 0
-    return False if mapping(row.get("counters")).get("searches") == 0 else None
+    counters = row.get("counters")
+    return False if isinstance(counters, Mapping) and counters.get("searches") == 0 else None
 
 
-def _saw_passages(gold_ids: set[str], listed: Sequence[str], in_text: bool | None) -> bool:
-    """Returns whether the gold passages are among those `listed`; for a part of them the text decides."""
-    seen = gold_ids.intersection(listed) | gold_ids.intersection(_CHUNK.sub("", id) for id in listed)
-    if not seen or seen == gold_ids or in_text is None:
-        return bool(seen)
-    return in_text
-
-
-def _text_has(texts: Sequence[str], golds: Sequence[str]) -> bool | None:
-    """Returns whether a gold answer occurs in `texts`; None without texts, or if it is in any text."""
-    plain = [normalise(gold) for gold in golds]
-    telling = [gold for gold in plain if len(gold) > 2 and gold not in _EVERYWHERE]
-    if not texts or not telling:
+def _text_has(seen: Sequence[str], golds: Sequence[str]) -> bool | None:
+    """Returns whether a gold answer occurs in `seen`; None without texts, or if it is in any text."""
+    telling = [gold for gold in map(normalise, golds) if len(gold) > 2 and gold not in _EVERYWHERE]
+    if not seen or not telling:
         return None
-    body = _padded(" ".join(normalise(text) for text in texts))
+    body = _padded(" ".join(map(normalise, seen)))
     return any(_padded(gold) in body for gold in telling)
 
 
 def _seen_texts(row: Mapping[str, Any]) -> list[str]:
     """Returns the passages and other inputs of the calls whose output is the row's prediction."""
-    if texts := _texts(row.get("texts")):
-        return texts
-    calls = [
-        event
-        for event in _objects(row.get("trace"))
-        if "call" in event and isinstance(event.get("inputs"), Mapping)
-    ]
-    prediction = row.get("prediction")
-    answering = [call for call in calls if any(text == prediction for text in _strings(call.get("outputs")))]
+    if given := texts(row.get("texts")):
+        return given
+    events = objects(row.get("trace"))
+    calls = [event for event in events if "call" in event and isinstance(event.get("inputs"), Mapping)]
+    answering = [call for call in calls if row.get("prediction") in list(_strings(call.get("outputs")))]
     return [
         text
         for call in answering or calls[-1:]
@@ -247,50 +216,46 @@ def _seen_texts(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-_KINDS = {
-    failures.CUT: CUT,
-    failures.DECLINED: DECLINED,
-    failures.FILTERED: FILTERED,
-    failures.CALLS_TOOLS: CALLED_TOOLS,
+_REASONS = {
+    failures.CUT: "cut",
+    failures.DECLINED: "declined",
+    failures.FILTERED: "filtered",
+    failures.CALLS_TOOLS: "called_tools",
 }
+"""How the reason of a failure begins, and its group."""
+
+_KINDS = {"filtered": "filtered", "too long": "too_long", "failed": "failed"}
 
 
-_BY_KIND = {"filtered": FILTERED, "too long": TOO_LONG, "failed": FAILED}
-
-
-def _unread(row: Mapping[str, Any]) -> Group:
+def _unread(row: Mapping[str, Any]) -> str:
     """Returns the group of a row without a prediction: by its failure, else by the last unreadable reply."""
-    if group := _BY_KIND.get(str(row.get("failure_kind"))):
+    if group := _KINDS.get(str(row.get("failure_kind"))):
         return group
-    failure = row.get("failure")
-    notes = [str(event.get("outcome", "")) for event in _objects(row.get("trace")) if "note" in event]
+    failure = str(row.get("failure") or "")
+    notes = [str(event.get("outcome")) for event in objects(row.get("trace")) if "note" in event]
     unread = [note for note in notes if note.startswith("unreadable")]
-    reasons = [failure if isinstance(failure, str) else "", *(unread[-1:])]
-    for reason in reasons:
-        for beginning, group in _KINDS.items():
+    for reason in (failure, *unread[-1:]):
+        for beginning, group in _REASONS.items():
             if reason.removeprefix("unreadable: ").startswith(beginning):
                 return group
-    is_reply = re.match(r"(a|the|no) (reply|trajectory|\w+ layout)\b", reasons[0], re.IGNORECASE)
-    return UNREADABLE if unread or is_reply else FAILED
+    is_reply = re.match(r"(a|the|no) (reply|trajectory|\w+ layout)\b", failure, re.IGNORECASE)
+    return "unreadable" if unread or is_reply else "failed"
 
 
-def _scores_answers(metric: str) -> bool:
-    """Returns whether the metric of that id scores answers; an unknown one does."""
-    counts = metric in _SCALED or metric not in _KNOWN
-    return bool(metric) and "@" not in metric and metric not in _APART and counts
+def _scores(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    scores = row.get("scores")
+    return scores if isinstance(scores, Mapping) else {}
 
 
 def _strings(value: Any) -> Iterator[str]:
     """Yields every text inside the JSON value `value`."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            waiting += reversed(list(one.values()))
-        elif isinstance(one, list | tuple):
-            waiting += reversed(one)
+        inner = waiting.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, Mapping | list | tuple):
+            waiting += reversed(list(inner.values() if isinstance(inner, Mapping) else inner))
 
 
 def _padded(text: str) -> str:
@@ -303,14 +268,11 @@ def _letters(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
 
 
-def _number(scores: Mapping[str, Any], name: str) -> float:
-    value = scores.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """Returns the objects in the list `value`; none if it is no list."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in entries(value) if isinstance(one, Mapping)]
-
-
-def _texts(value: Any) -> list[str]:
-    return [one for one in entries(value) if isinstance(one, str)]
+def texts(value: Any) -> list[str]:
+    """Returns the texts in the list `value`; none if it is no list."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []

@@ -1,4 +1,4 @@
-"""Compares runs: scores, differences, and a line for every question.
+"""Compares runs: their scores, the differences of two of them, and a line for every question.
 
 Nothing in a row is run, and no module that a metric's name refers to is imported.
 """
@@ -7,254 +7,229 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.reports.agreement import known_metric
+from ragc.metrics.reports import runs as run_files
+from ragc.metrics.reports.agreement import LabelAgreement, agreement_beside, known_metric
 from ragc.metrics.reports.runs import ScoredRun
-from ragc.metrics.stats.intervals import labels_where, mean_ci
+from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.multiple import Contrast, adjust_family
-from ragc.reports.events import read_events
-from ragc.reports.failures import GROUPS, deciding_metric
-from ragc.reports.report import (
-    Change,
-    ChangeCounts,
-    CostRow,
-    Difference,
-    GroupCount,
-    QuestionAnswer,
-    QuestionLine,
-    Score,
-)
-from ragc.reports.row_files import RunRows
-from ragc.reports.values import entries, number, text, totals
-
-MAX_METRICS = 40
-"""Metrics of which a report gives scores, intervals and tests; rows with more have their first ones there."""
+from ragc.metrics.stats.ratios import pooled_ci
+from ragc.reports.failures import GROUPS, deciding_metric, group_of, texts
+from ragc.reports.report import Change, Difference, QuestionLine, is_number
 
 SEED = 0
 """The seed of the resampling, as in `ragc eval A B`."""
 
-MAX_DETAILED = 10_000
-"""Questions whose traces become part of a report; of others it has scores, texts and groups."""
 
-_GROUPS = {group.id: group for group in GROUPS}
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: its scores, its whole rows by question id, and the agreement of its judged metrics with the
+    labels of a person; None without any.
+    """
+
+    scored: ScoredRun
+    rows: Mapping[str, Mapping[str, Any]]
+    agreement: LabelAgreement | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the run in the report."""
+        return self.scored.name
+
+    @classmethod
+    def read(cls, path: Path, name: str) -> Run:
+        """Returns the run in the file of rows `path`. Raises DataError with every problem."""
+        scored, rows = run_files.read_whole(path, name=name)
+        return cls(scored, {row["id"]: row for row in rows}, agreement_beside(path, scored))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]], name: str, where: str) -> Run:
+        """Returns the run of `rows`, which come from the file `where`. Raises DataError."""
+        scored = run_files.of_rows(where, rows)
+        return cls(ScoredRun(name, scored.answered), {row["id"]: row for row in rows})
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
     """Returns `names`, with numbers for repeated ones."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
-    return out
+    before = [names[:index].count(name) for index, name in enumerate(names)]
+    return [f"{name} ({n + 1})" if n else name for name, n in zip(names, before, strict=True)]
 
 
-def check_same_data(runs: Sequence[RunRows]) -> None:
+def check_same_data(runs: Sequence[Run]) -> None:
     """Raises UsageError when two of `runs` have another question or other gold answers under one id."""
-    known: dict[str, tuple[str, tuple[str, frozenset[str]]]] = {}
-    for one in runs:
-        for key, row in one.run.answered.items():
-            about = (row.question, frozenset(row.answers))
-            name, before = known.setdefault(key, (one.name, about))
-            if before != about:
+    first: dict[str, tuple[str, tuple[str, frozenset[str]]]] = {}
+    for run in runs:
+        for key, row in run.scored.answered.items():
+            asked = row.question, frozenset(row.answers)
+            name, before = first.setdefault(key, (run.name, asked))
+            if before != asked:
                 raise UsageError(
-                    f"{name} and {one.name} are not over the same data: the id {key[:80]!r} has another "
+                    f"{name} and {run.name} are not over the same data: the id {key[:80]!r} has another "
                     "question or other gold answers in each; report on runs of one file of questions."
                 )
 
 
-def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, float] | None]:
-    """Returns whether more is better in the metric `name`, and its bounds, widened to `values` that lie
-    outside.
+_metric = lru_cache(maxsize=1024)(known_metric)
+
+
+def metric_of(name: str, values: Iterable[float] = ()) -> tuple[bool, tuple[float, float] | None]:
+    """Returns whether more is better in the metric `name`, and its bounds, widened to hold `values`."""
+    metric, values = _metric(name), list(values) or [0.0]
+    bounds = metric.bounds_of(values) if metric else (0.0, 1.0)
+    if bounds is None and min(values) < 0:
+        bounds = min(values), max(values)
+    widened = (min(bounds[0], *values), max(bounds[1], *values)) if bounds else None
+    return metric is None or metric.higher_is_better, widened
+
+
+def metrics_of(runs: Sequence[Run], first: Iterable[str] = ()) -> tuple[str, ...]:
+    """Returns the metrics of `runs` as they first appear, those in `first` before the others."""
+    names = dict.fromkeys(name for run in runs for name in run.scored.metrics)
+    return tuple(dict.fromkeys([*(name for name in first if name in names), *names]))
+
+
+def intervals(run: ScoredRun) -> dict[str, Interval]:
+    """Returns the mean of each metric, with its interval, without metrics that apply to no question.
+
+    A metric that is made of several means is pooled from these, where the run has them.
     """
-    known = _known(name)
-    seen = list(values) or [0.0]
-    least, greatest = min(seen), max(seen)
-    bounds = known.bounds_of(seen) if known else (0.0, 1.0)
-    better = known is None or known.higher_is_better
-    if bounds is None:
-        return better, None if least >= 0 else (least, greatest)
-    return better, (min(bounds[0], least), max(bounds[1], greatest))
+    scores = {name: list(run.scores(name).values()) for name in run.metrics}
+    labels = list(run.groups.values())
+    means = {}
+    for name, column in scores.items():
+        values, metric = [score for score in column if score is not None], _metric(name)
+        if not values:
+            continue
+        bounds, groups = metric_of(name, values)[1], labels_where(labels, column)
+        means[name] = mean_ci(values, seed=run.seed, bounds=bounds, groups=groups)
+        if metric and metric.combine and all(parts := [scores.get(part, []) for part in metric.pools]):
+            with suppress(UsageError):  # scores that the metric does not give
+                means[name] = pooled_ci(parts, metric.combine, seed=run.seed, groups=labels)
+    return means
 
 
-_known = lru_cache(maxsize=1024)(known_metric)
-
-
-def shown_metrics(runs: Sequence[RunRows], first: Iterable[str] = ()) -> tuple[str, ...]:
-    """Returns the metrics of `runs` in the order in which they first appear, those in `first` before all
-    others.
-
-    At most `MAX_METRICS` of them.
-    """
-    known = dict.fromkeys(name for one in runs for name in one.run.metrics)
-    ordered = dict.fromkeys([*(name for name in first if name in known), *known])
-    return tuple(ordered)[:MAX_METRICS]
-
-
-def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iterator[Score]:
-    """Yields the scores of every run by the metrics `names`."""
+def scores_of(runs: Sequence[Run], split: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the scores of every run by the metrics `names`, with their agreement with labels."""
+    means = [intervals(run.scored) for run in runs]
     for metric in names:
-        for one in runs:
-            scores = list(one.run.scores(metric).values())
-            values = [score for score in scores if score is not None]
-            if values:
-                labels = labels_where(list(one.run.groups.values()), scores)
-                bounds = metric_of(metric, values)[1]
-                mean = mean_ci(values, seed=one.run.seed, bounds=bounds, groups=labels)
-                beside = one.agreement.metrics.get(metric) if one.agreement else None
-                agreement = beside.to_json() if beside else {}
-                yield Score(one.name, split, metric, mean.mean, mean.low, mean.high, mean.n, agreement)
+        for run, by_metric in zip(runs, means, strict=True):
+            labelled = run.agreement.metrics.get(metric) if run.agreement else None
+            if mean := by_metric.get(metric):
+                ends = {"mean": mean.mean, "low": mean.low, "high": mean.high, "n": mean.n}
+                agreement = labelled.to_json() if labelled else {}
+                yield {"run": run.name, "split": split, "metric": metric, **ends, "agreement": agreement}
 
 
-def differences_of(
-    before: ScoredRun, after: ScoredRun, split: str, names: Sequence[str]
-) -> tuple[Difference, ...]:
+def differences_of(before: ScoredRun, after: ScoredRun, split: str, names: Sequence[str]) -> list[Difference]:
     """Returns the differences between two runs in each of the metrics `names` that both have.
 
-    p and intervals are adjusted for all of these.
+    The first of them decides; p and intervals are adjusted for all.
     """
-    shared = set(before.metrics) & set(after.metrics)
-    names = [name for name in names if name in shared]
+    names = [name for name in names if name in before.metrics and name in after.metrics]
     sides = [(before.scores(name), after.scores(name)) for name in names]
-    abouts = [
-        metric_of(name, (score for side in pair for score in side.values() if score is not None))
+    about = [
+        metric_of(name, [score for side in pair for score in side.values() if score is not None])
         for name, pair in zip(names, sides, strict=True)
     ]
-    contrasts = [Contrast(*pair, bounds) for pair, (_, bounds) in zip(sides, abouts, strict=True)]
+    contrasts = [Contrast(*pair, bounds) for pair, (_, bounds) in zip(sides, about, strict=True)]
     groups = {**after.groups, **{key: label for key, label in before.groups.items() if label}}
     results = adjust_family(contrasts, seed=SEED, groups=groups) if contrasts else ()
-    return tuple(
+    return [
         Difference(
             metric=name,
             split=split,
             before=before.name,
             after=after.name,
-            mean=one.result.diff,
-            low=one.low,
-            high=one.high,
-            p=one.adjusted,
-            n=one.result.n,
+            mean=contrast.result.diff,
+            low=contrast.low,
+            high=contrast.high,
+            p=contrast.adjusted,
+            n=contrast.result.n,
             adjusted=len(names) > 1,
             decides=name == names[0],
-            verdict=one.verdict(higher_is_better=about[0]),
+            verdict=contrast.verdict(higher_is_better=is_higher_better),
         )
-        for name, one, about in zip(names, results, abouts, strict=True)
-        if one is not None
-    )
+        for name, contrast, (is_higher_better, _) in zip(names, results, about, strict=True)
+        if contrast is not None
+    ]
 
 
-def costs_of(runs: Sequence[RunRows]) -> tuple[CostRow, ...]:
-    """Returns the sums of the counters of each run."""
-    sums = ((one.name, totals(row.counters for row in one.run.answered.values())) for one in runs)
-    return tuple(
-        CostRow(name, {kind: round(sum_, 6) for kind, sum_ in total.items()}) for name, total in sums
-    )
-
-
-_NO_ROW: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionTable:
-    """The questions of all runs, in the order in which they first appear.
-
-    Whole rows are read while iterating. Questions beyond `MAX_DETAILED` are not read again, so they have no
-    traces.
-
-    `groups` has for each run the group of outcomes by question id, `changes` the change of each question from
-    the first run to the last, None for a single run.
+def questions_of(runs: Sequence[Run], metric: str) -> tuple[QuestionLine, ...]:
+    """Returns the questions of `runs` in the order in which they first appear, grouped by `metric` where the
+    runs have it.
     """
-
-    runs: tuple[RunRows, ...] = ()
-    ids: tuple[str, ...] = ()
-    groups: tuple[Mapping[str, str], ...] = ()
-    changes: tuple[Change | None, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[QuestionLine]:
-        """Yields the questions. Raises DataError if a file of rows was changed meanwhile."""
-        return self.select(range(len(self.ids)))
-
-    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """Yields the lines of the questions at `places`."""
-        with ExitStack() as stack:
-            sources = [stack.enter_context(one.source.opened()) for one in self.runs]
-            for index in places:
-                key = self.ids[index]
-                whole = index < MAX_DETAILED
-                held = [
-                    (one, groups, get(key) if whole else _NO_ROW)
-                    for one, groups, get in zip(self.runs, self.groups, sources, strict=True)
-                    if key in one.run.answered
-                ]
-                answers = {one.name: _answer(one, key, groups, raw) for one, groups, raw in held}
-                first, _, raw = held[0]
-                row = first.run.answered[key]
-                golds = tuple(text(id) for id in entries(raw.get("gold_ids")))
-                yield QuestionLine(key, row.question, row.answers, golds, answers, self.changes[index])
+    by = metric if metric in metrics_of(runs) else ""
+    grouped_by = by or deciding_metric([{"scores": dict.fromkeys(metrics_of(runs))}])
+    lines = []
+    for key in dict.fromkeys(key for run in runs for key in run.rows):
+        present = [run for run in runs if key in run.rows]
+        first = present[0].scored.answered[key]
+        lines.append(
+            QuestionLine(
+                key,
+                first.question,
+                first.answers,
+                tuple(texts(present[0].rows[key].get("gold_ids"))),
+                {run.name: _answer(run, key, grouped_by) for run in present},
+                _change(runs, key, by) if len(runs) > 1 else None,
+            )
+        )
+    return tuple(lines)
 
 
-def questions_of(runs: Sequence[RunRows], metric: str) -> QuestionTable:
-    """Returns the questions of `runs`, grouped by `metric` where the runs have it."""
-    better = metric_of(metric, ())[0]
-    deciding = metric if metric and any(metric in one.run.metrics for one in runs) else ""
-    group_by = deciding or deciding_metric([{"scores": dict.fromkeys(one.run.metrics)} for one in runs])
-    ids = tuple(dict.fromkeys(key for one in runs for key in one.run.answered))
-    several = len(runs) > 1
-    changes: tuple[Change | None, ...] = tuple(
-        _change(runs, key, deciding, more_is_better=better) if several else None for key in ids
-    )
-    return QuestionTable(tuple(runs), ids, tuple(one.grouped_by(group_by) for one in runs), changes)
+def _answer(run: Run, key: str, metric: str) -> dict[str, Any]:
+    row, raw = run.scored.answered[key], run.rows[key]
+    answered, trace = "prediction" in raw, raw["trace"] if isinstance(raw.get("trace"), list) else []
+    group = group_of(raw, metric) if answered else None
+    return {
+        "scores": row.scores,
+        "prediction": row.prediction,
+        "answered": answered,
+        "failure": row.failure,
+        "group": group.id if group else "",
+        "group_title": group.title if group else "",
+        "passages": texts(raw.get("passages")),
+        "counters": {name: value for name, value in row.counters.items() if value and is_number(value)},
+        "trace": [_without_inputs(event) for event in trace],
+    }
 
 
-def changes_of(runs: Sequence[RunRows], metric: str, questions: QuestionTable) -> tuple[ChangeCounts, ...]:
-    """Returns how many questions were gained and lost; () without two runs and a metric to compare."""
-    counts = Counter(questions.changes)
-    if len(runs) < 2 or not any(metric in one.run.metrics for one in runs):
-        return ()
-    ends = (runs[0].name, runs[-1].name)
-    kinds: tuple[Change, ...] = ("gained", "lost", "unchanged", "only once")
-    return (ChangeCounts(metric, *ends, *(counts[kind] for kind in kinds)),)
+def _without_inputs(event: Any) -> Any:
+    """Returns an event without the inputs that its prompt repeats."""
+    has_prompt = isinstance(event, Mapping) and event.get("sent")
+    return {name: value for name, value in event.items() if name != "inputs"} if has_prompt else event
 
 
-def group_counts(questions: QuestionTable) -> Iterator[GroupCount]:
-    """Yields how many questions of each run belong to each group, in the order of the groups."""
-    counts = [Counter(groups.values()) for groups in questions.groups]
-    for group in GROUPS:
-        if any(count[group.id] for count in counts):
-            for one, count in zip(questions.runs, counts, strict=True):
-                yield GroupCount(one.name, group.id, group.title, group.about, count[group.id])
-
-
-def _answer(one: RunRows, key: str, groups: Mapping[str, str], raw: Mapping[str, Any]) -> QuestionAnswer:
-    row = one.run.answered[key]
-    group = _GROUPS.get(groups.get(key, ""))
-    return QuestionAnswer(
-        scores=row.scores,
-        prediction=row.prediction,
-        answered=key in one.answered,
-        failure=row.failure,
-        group=group.id if group else "",
-        group_title=group.title if group else "",
-        passages=tuple(text(id) for id in entries(raw.get("passages"))),
-        counters={name: value for name, value in row.counters.items() if number(value)},
-        trace=tuple(read_events(raw.get("trace"))),
-    )
-
-
-def _change(runs: Sequence[RunRows], key: str, metric: str, *, more_is_better: bool) -> Change:
+def _change(runs: Sequence[Run], key: str, metric: str) -> Change:
     """Returns how the score of a question changed from the first run to the last."""
-    sides = [one.run.answered.get(key) for one in (runs[0], runs[-1])]
+    sides = [run.scored.answered.get(key) for run in (runs[0], runs[-1])]
     before, after = (side.scores.get(metric) if side else None for side in sides)
     if before is None or after is None:
         return "unchanged" if all(sides) else "only once"
     if before == after:
         return "unchanged"
-    return "gained" if (after > before) == more_is_better else "lost"
+    return "gained" if (after > before) == metric_of(metric)[0] else "lost"
+
+
+def changes_of(runs: Sequence[Run], metric: str, questions: Iterable[QuestionLine]) -> list[dict[str, Any]]:
+    """Returns how many questions were gained and lost; nothing without two runs and a metric to compare."""
+    if len(runs) < 2 or metric not in metrics_of(runs):
+        return []
+    counts = Counter(str(line.change).replace(" ", "_") for line in questions)
+    kinds = {kind: counts[kind] for kind in ("gained", "lost", "unchanged", "only_once")}
+    return [{"metric": metric, "before": runs[0].name, "after": runs[-1].name, **kinds}]
+
+
+def groups_of(runs: Sequence[Run], questions: Iterable[QuestionLine]) -> Iterator[dict[str, Any]]:
+    """Yields how many questions of each run belong to each group, in the order of the groups."""
+    counts = Counter((run, answer["group"]) for line in questions for run, answer in line.runs.items())
+    for group in GROUPS.values():
+        if any(counts[run.name, group.id] for run in runs):
+            about = {"group": group.id, "title": group.title, "about": group.about}
+            yield from ({"run": run.name, **about, "n": counts[run.name, group.id]} for run in runs)

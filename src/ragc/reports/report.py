@@ -1,16 +1,29 @@
-"""The content of a report, as typed records; each becomes one line of the JSONL beside the page.
+"""The content of a report, and how its figures are written.
 
-    report, verdict, setting, changes, score, difference, trial, prompt, importance, slice, threshold, cost,
-    budget, group, question, fact
-
-A line has the name of its record as `row`. Scores are those of a metric as it is written, not signed.
+Each record becomes one line of the JSONL file next to the page, with its kind as `row`, one of `KINDS`.
+Scores are those of a metric as it is written, not signed. All figures of a metric have the same number of
+decimals, by `decimals_of`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+KINDS = (
+    "report", "verdict", "setting", "changes", "score", "difference", "trial", "importance",
+    "slice", "threshold", "front", "cost", "budget", "group", "question", "fact",
+)  # fmt: skip
+"""The kinds of records, in the order of the file."""
+
+MAX_DEPTH = 40
+"""Levels of a value that are taken over; what is nested deeper is left out."""
+
+MAX_EXACT_INT = 2**53
+"""The greatest integer that a browser's JSON takes as it is."""
 
 Tone = Literal["better", "worse", "open", "none"]
 """How a verdict reads: "open" is "not shown to be better" or unfinished, "none" has no comparison."""
@@ -30,63 +43,10 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting of the program that changed from the baseline to the compiled program or the best trial.
-
-    `before` is "" if the baseline's value is unknown.
-    """
-
-    name: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPrompt:
-    """The messages of the first call of a predictor, as a run sent them for a `question`, given by its id."""
-
-    run: str
-    predictor: str
-    question: str
-    messages: tuple[Mapping[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeCounts:
-    """How many questions changed by `metric` from the first run to the last, by kind of change."""
-
-    metric: str
-    before: str
-    after: str
-    gained: int
-    lost: int
-    unchanged: int
-    only_once: int
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """The mean of `metric` over the `n` questions of a `run`, with its 95% interval.
-
-    `agreement` has Cohen's kappa of a judged metric with a person's labels, with its interval; it is empty
-    without labels.
-    """
-
-    run: str
-    split: str
-    metric: str
-    mean: float
-    low: float
-    high: float
-    n: int
-    agreement: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """The mean difference of `metric` between two runs on `n` common questions, with its 95% interval.
 
-    `p` and the interval are adjusted for earlier looks, and for all metrics where `adjusted` says so.
+    `p` and the interval are adjusted for earlier test uses, and for all metrics where `adjusted` says so.
     `decides` marks the metric of the verdict.
     """
 
@@ -108,10 +68,10 @@ class Difference:
 class Trial:
     """One trial of a study on dev questions.
 
-    `values` and `expected` are by objective. `best` is the best complete value of the deciding objective up
-    to this trial. `low` and `high` are the 95% interval of the deciding objective over the questions seen,
-    None where that is no mean over questions. `of` counts the questions of a complete trial, `seen` those of
-    this one. `params` are its choices by dimension of the search.
+    `values` are by objective. `best` is the best complete value of the deciding objective up to this trial,
+    `expected` what is expected of it beyond dev. `low` and `high` are the 95% interval of the deciding
+    objective over the questions seen, None where that is no mean over questions. `of` counts the questions of
+    a complete trial, `seen` those of this one. `params` are its choices by dimension of the search.
     """
 
     number: int
@@ -133,219 +93,122 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Importance:
-    """The share of a dimension of the search in the spread of `metric` over the `trials` trials."""
-
-    dimension: str
-    metric: str
-    share: float
-    trials: int
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The complete trials with one `value` of a dimension: how many, and their mean and best `metric`."""
-
-    dimension: str
-    value: str
-    metric: str
-    trials: int
-    mean: float
-    best: float
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCount:
-    """How many questions of a `run` belong to a group of outcomes."""
-
-    run: str
-    group: str
-    title: str
-    about: str
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """The mean of `metric` over the values of a threshold, by dev questions.
-
-    `chosen` is the best value, `validated` its cross-validated mean; `left_out` says why there is no curve.
-    """
-
-    program: str
-    knob: str
-    metric: str
-    points: tuple[float, ...] = ()
-    means: tuple[float, ...] = ()
-    present: float | None = None
-    chosen: float | None = None
-    before: float | None = None
-    after: float | None = None
-    validated: float | None = None
-    n: int = 0
-    reached: int = 0
-    exact: bool = False
-    left_out: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FrontProgram:
-    """A tested member of the front: its folder, the trial that tried it, and its mean of each metric on test.
-
-    `objectives` are those of the search, the first decides. `verdict` and `p` compare it with the baseline,
-    with one correction for all members and objectives; `limits` says how it stands to the limits.
-    """
-
-    path: str
-    trial: int
-    winner: bool
-    means: Mapping[str, float]
-    objectives: tuple[str, ...]
-    verdict: str
-    p: float | None
-    limits: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CostRow:
-    """The cost of a part of the work or of a run, replayed calls included unless `amounts` say otherwise."""
-
-    part: str
-    amounts: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetLine:
-    """The amount of one kind that was spent, and its limit; None for no limit."""
-
-    kind: str
-    spent: float
-    limit: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionAnswer:
-    """A question in one run: prediction, scores, group of outcome, trace.
-
-    `prediction` is None if there is none, or if only scores were stored: then `answered` is False.
-    """
-
-    scores: Mapping[str, float | None]
-    prediction: str | None = None
-    answered: bool = True
-    failure: str = ""
-    group: str = ""
-    group_title: str = ""
-    passages: tuple[str, ...] = ()
-    counters: Mapping[str, float] = field(default_factory=dict)
-    trace: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question with its answers by run, and its change from the first run to the last."""
+    """A question with its answers by run, and its change from the first run to the last; None for one run.
+
+    An answer has `scores`, `prediction`, `answered`, `failure`, `group`, `group_title`, `passages`,
+    `counters` and `trace`. Its `prediction` is None if there is none, or if only scores were stored: then
+    `answered` is False.
+    """
 
     id: str
     question: str
     answers: tuple[str, ...]
     gold_ids: tuple[str, ...]
-    runs: Mapping[str, QuestionAnswer]
+    runs: Mapping[str, Mapping[str, Any]]
     change: Change | None = None
-
-
-class QuestionLines(Protocol):
-    """The questions of a report; whole rows are read while iterating."""
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[QuestionLine]: ...
-    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
-        """Returns the questions at `places`, counted from 0."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ReportFact:
-    """A fact on the origin of the report: a name and its value, under a heading."""
-
-    section: str
-    name: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole report. `runs` are the names of the runs with questions, the reference of comparisons first.
+    """A report. `runs` are the names of the runs with questions, the reference of comparisons first.
 
-    `metric` decides; `objectives` are those of the search, each with whether more is better. `metrics` are
-    the metrics by question that the page shows. `gaps` are sentences on what the report lacks and why,
-    `search_gaps` on what its section on the search lacks, `remarks` on what its figures cannot show.
+    `subject` is "study", "compiled" or "rows". `metric` decides; `objectives` are those of the search, each
+    with whether more is better. `metrics` are the metrics by question. `gaps` are sentences on what the
+    report lacks and why, `remarks` on what its figures cannot show. `records` are the other records by kind.
     """
 
     title: str
     subject: str
     verdict: Verdict
-    questions: QuestionLines
     metric: str = ""
     split: str = ""
     runs: tuple[str, ...] = ()
     objectives: Mapping[str, bool] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
-    settings: tuple[Setting, ...] = ()
-    changes: tuple[ChangeCounts, ...] = ()
-    scores: tuple[Score, ...] = ()
-    differences: tuple[Difference, ...] = ()
-    trials: tuple[Trial, ...] = ()
-    prompts: tuple[ShownPrompt, ...] = ()
-    importances: tuple[Importance, ...] = ()
-    slices: tuple[Slice, ...] = ()
-    thresholds: tuple[Threshold, ...] = ()
-    front: tuple[FrontProgram, ...] = ()
-    costs: tuple[CostRow, ...] = ()
-    budget: tuple[BudgetLine, ...] = ()
-    groups: tuple[GroupCount, ...] = ()
-    facts: tuple[ReportFact, ...] = ()
     remarks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
-    search_gaps: tuple[str, ...] = ()
+    questions: tuple[QuestionLine, ...] = ()
+    records: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def lines_before_questions(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines of the JSONL up to the first question: the report itself, then its records."""
-        about = {
-            name: getattr(self, name)
-            for name in (
-                "title", "subject", "metric", "split", "runs", "objectives", "metrics", "remarks", "gaps",
-                "search_gaps",
-            )
-        }  # fmt: skip
-        yield {"row": "report", **about}
-        yield {"row": "verdict", **asdict(self.verdict)}
-        for name, records in (
-            ("setting", self.settings),
-            ("changes", self.changes),
-            ("score", self.scores),
-            ("difference", self.differences),
-            ("trial", self.trials),
-            ("prompt", self.prompts),
-            ("importance", self.importances),
-            ("slice", self.slices),
-            ("threshold", self.thresholds),
-            ("front", self.front),
-            ("cost", self.costs),
-            ("budget", self.budget),
-            ("group", self.groups),
-        ):
-            yield from ({"row": name, **_fields(record)} for record in records)
-
-    def lines_after_questions(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines that follow the last question."""
-        yield from ({"row": "fact", **_fields(fact)} for fact in self.facts)
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yields the lines of the JSONL file."""
+        apart = ("verdict", "questions", "records")
+        about = {name: value for name, value in _values(self).items() if name not in apart}
+        records = {**self.records, "report": [about], "verdict": [self.verdict], "question": self.questions}
+        for kind in KINDS:
+            for record in records.get(kind, ()):
+                yield {"row": kind, **(record if isinstance(record, Mapping) else _values(record))}
 
 
-def question_fields(question: QuestionLine) -> dict[str, Any]:
-    """Returns the line of a question; traces are not copied, as `asdict` would."""
-    runs = {name: _fields(answer) for name, answer in question.runs.items()}
-    return {"row": "question", **_fields(question), "runs": runs}
+def _values(record: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass, not copied: traces are large."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__slots__}
+def is_number(value: Any) -> bool:
+    """Returns whether `value` is a number that a browser's JSON takes as it is."""
+    return (
+        math.isfinite(value)
+        if isinstance(value, float)
+        else type(value) is int and abs(value) <= MAX_EXACT_INT
+    )
+
+
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Returns `value` as JSON that a browser reads: other numbers are texts, all keys are texts."""
+    if isinstance(value, str | bool | None) or is_number(value):
+        return value
+    if isinstance(value, Mapping | list | tuple) and not depth:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, depth - 1) for item in value]
+    return str(value)
+
+
+def total(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the sums of the numbers in `rows`, by name."""
+    values: dict[str, list[float]] = {}
+    for name, value in (item for row in rows for item in row.items() if is_number(item[1])):
+        values.setdefault(name, []).append(value)
+    return {name: round(sum(numbers), 6) for name, numbers in values.items()}
+
+
+def varied(choices: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Returns the `choices` of some trials by dimension, of those with more than one value; None for none."""
+    names = dict.fromkeys(name for chosen in choices for name in chosen)
+    columns = {name: [chosen.get(name) for chosen in choices] for name in names}
+    return {name: values for name, values in columns.items() if len({repr(value) for value in values}) > 1}
+
+
+def decimals_of(values: Iterable[float | None]) -> int:
+    """Returns the decimals with which all figures of a metric are written, by the largest of its `values`.
+
+    Three for shares, fewer for large numbers, and for small ones as many as three significant digits need.
+    """
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    if largest >= 100:
+        return 1 if largest < 10_000 else 0
+    return min(12, 2 - math.floor(math.log10(largest))) if 0 < largest < 0.01 else 3
+
+
+def figure(value: float | None, decimals: int | None = None) -> str:
+    """Returns a score for people, with a true minus sign; "–" for None."""
+    if value is None:
+        return "–"
+    return f"{value:z,.{decimals_of([value]) if decimals is None else decimals}f}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
+
+
+def signed(value: float, decimals: int | None = None) -> str:
+    """Returns a difference for people, with its sign; 0 has none."""
+    text = figure(value, decimals)
+    return f"+{text}" if value > 0 and re.search("[1-9]", text) else text
+
+
+def amount(value: float) -> str:
+    """Returns an amount for people: integers as they are, others with four significant digits."""
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:,.4g}"

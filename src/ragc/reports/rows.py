@@ -5,35 +5,21 @@ Nothing in a row is run, and no module that the name of a metric refers to is im
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UnknownName
 from ragc.metrics.failures import Failures
-from ragc.metrics.reports import runs
-from ragc.metrics.reports.agreement import (
-    AnswerLabels,
-    LabelAgreement,
-    agreement_beside,
-    judged_metrics,
-    known_metric,
-    no_judged_metric,
-)
-from ragc.metrics.reports.runs import RunRow, ScoredRun
-from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
-from ragc.metrics.stats.ratios import pooled_ci
-from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
-from ragc.reports.questions import metric_of
-
-WORST_SHOWN = 3
-"""Questions of a group that are shown, by default."""
-
-MAX_CELL_CHARS = 100
-"""Maximum length of a question or answer in a table, in characters."""
+from ragc.metrics.reports import agreement as labelled
+from ragc.metrics.reports.agreement import LabelAgreement
+from ragc.metrics.reports.runs import RunRow, ScoredRun, read_whole
+from ragc.metrics.stats.intervals import Interval
+from ragc.reports.failures import GROUPS, Group, deciding_metric, group_of
+from ragc.reports.questions import intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +37,7 @@ class GroupedQuestions:
             "title": self.group.title,
             "n": len(self.rows),
             "share": len(self.rows) / of,
-            "worst": [_question(row, metric) for row in self.worst],
+            "worst": [_question(row) | {"score": row.scores.get(metric)} for row in self.worst],
             "questions": [row.id for row in self.rows],
         }
 
@@ -96,7 +82,7 @@ class RowsSummary:
     @property
     def headline(self) -> str:
         """How many questions are right, and by which metric."""
-        right = next((len(group.rows) for group in self.groups if group.group is RIGHT), 0)
+        right = sum(len(members.rows) for members in self.groups if members.group.id == "right")
         by = f", with full marks by {self.by}" if self.by else "; no metric scores the answers"
         return f"{right} of {quantity(self.n, 'question')} right{by}"
 
@@ -119,8 +105,13 @@ class RowsSummary:
         return (
             ("group", "questions", "share", "about"),
             *(
-                (one.group.title, str(len(one.rows)), f"{len(one.rows) / self.n:.1%}", one.group.about)
-                for one in self.groups
+                (
+                    members.group.title,
+                    str(len(members.rows)),
+                    f"{len(members.rows) / self.n:.1%}",
+                    members.group.about,
+                )
+                for members in self.groups
             ),
         )
 
@@ -128,97 +119,60 @@ class RowsSummary:
         """Returns title and worst questions of each group but the right one, the header first."""
         head = ("id", "question", "answer", "gold")
         return tuple(
-            (
-                f"{one.group.title} ({len(one.rows)}):",
-                (head, *(_cells(row) for row in one.worst)),
-            )
-            for one in self.groups
-            if one.group is not RIGHT
+            (f"{members.group.title} ({len(members.rows)}):", (head, *map(_cells, members.worst)))
+            for members in self.groups
+            if members.group.id != "right"
         )
 
 
 def summarize(
-    path: str | Path, *, by: str = "", worst: int = WORST_SHOWN, labels: str | Path | None = None
+    path: str | Path, *, by: str = "", worst: int = 3, labels: str | Path | None = None
 ) -> RowsSummary:
     """Returns the summary of the file of rows `path`, with the `worst` questions of each group.
 
     `by` names the metric that decides what is right, by default the first that scores answers. `labels` is
-    the file of a person's labels, by default the one beside the rows. Raises DataError for a damaged file,
+    the file of a person's labels, by default the one next to the rows. Raises DataError for a damaged file,
     UnknownName for a metric that the rows do not have, and UsageError for labels of other rows.
     """
-    run, rows = runs.read_whole(path)
+    run, rows = read_whole(path)
     if by and by not in run.metrics:
         raise UnknownName("metric of the rows", by, run.metrics)
     by = by or deciding_metric(rows)
-    grouped: dict[str, list[RunRow]] = {}
+    grouped: dict[Group, list[RunRow]] = {group: [] for group in GROUPS.values()}
     for row in rows:
-        grouped.setdefault(group_of(row, by).id, []).append(run.answered[row["id"]])
-    groups = []
-    for group in GROUPS:
-        if held := grouped.get(group.id):
-            by_score = sorted(held, key=lambda row: row.scores.get(by) or 0.0)
-            groups.append(GroupedQuestions(group, tuple(held), tuple(by_score[:worst])))
-    return RowsSummary(run, _intervals(run), by, tuple(groups), _agreement(Path(path), run, labels))
+        grouped[group_of(row, by)].append(run.answered[row["id"]])
+    groups = [
+        GroupedQuestions(
+            group, tuple(members), tuple(sorted(members, key=lambda row: row.scores.get(by) or 0.0)[:worst])
+        )
+        for group, members in grouped.items()
+        if members
+    ]
+    return RowsSummary(run, intervals(run), by, tuple(groups), _agreement(Path(path), run, labels))
 
 
 def _agreement(path: Path, run: ScoredRun, labels: str | Path | None) -> LabelAgreement | None:
-    """Returns the agreement of `run` with `labels`, or those beside its rows; None without any."""
+    """Returns the agreement of `run` with `labels`, or those next to its rows; None without any."""
     if labels is None:
-        return agreement_beside(path, run)
-    if not judged_metrics(run):
-        raise no_judged_metric()
-    held = AnswerLabels.read(labels)
-    held.check_asked(row.question for row in run.answered.values())
-    return held.agreement(run)
+        return labelled.agreement_beside(path, run)
+    if not labelled.judged_metrics(run):
+        raise labelled.no_judged_metric()
+    answers = labelled.AnswerLabels.read(labels)
+    answers.check_asked(row.question for row in run.answered.values())
+    return answers.agreement(run)
 
 
-def _intervals(run: ScoredRun) -> dict[str, Interval]:
-    """Returns the mean of each metric, with its interval, without metrics that apply to no question."""
-    scores = {name: list(run.scores(name).values()) for name in run.metrics}
-    labels = list(run.groups.values())
-    means = {}
-    for name, column in scores.items():
-        values = [score for score in column if score is not None]
-        if values:
-            means[name] = _pooled(name, scores, labels, run.seed) or mean_ci(
-                values, seed=run.seed, bounds=metric_of(name, values)[1], groups=labels_where(labels, column)
-            )
-    return means
-
-
-def _pooled(
-    name: str, scores: Mapping[str, Sequence[float | None]], labels: Sequence[str], seed: int
-) -> Interval | None:
-    """Returns the figure of a metric made of several means; None for others, or if the rows lack one."""
-    metric = known_metric(name)
-    columns = [scores.get(part, ()) for part in metric.pools] if metric else []
-    if metric is None or metric.combine is None or not all(columns):
-        return None
-    try:
-        return pooled_ci(columns, metric.combine, seed=seed, groups=labels)
-    except UsageError:  # scores that the metric does not give
-        return None
-
-
-def _question(row: RunRow, metric: str) -> dict[str, Any]:
+def _question(row: RunRow) -> dict[str, Any]:
     """Returns a question with its answers, texts cut short."""
-    return {
-        "id": row.id,
-        "question": _short(row.question),
-        "answer": _short(_answer(row)),
-        "gold": [_short(gold) for gold in row.answers],
-        "score": row.scores.get(metric),
-    }
+    answer = row.prediction if row.prediction is not None else f"none ({row.failure or 'no reason given'})"
+    texts = {"id": row.id, "question": _short(row.question), "answer": _short(answer)}
+    return {**texts, "gold": [_short(gold) for gold in row.answers]}
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
-    texts = (row.id, row.question, _answer(row), " | ".join(row.answers))
-    return tuple(_short(text) or "(not in the rows)" for text in texts)
-
-
-def _answer(row: RunRow) -> str:
-    return row.prediction if row.prediction is not None else f"none ({row.failure or 'no reason given'})"
+    texts = _question(row) | {"id": _short(row.id), "gold": _short(" | ".join(row.answers))}
+    return tuple(text or "(not in the rows)" for text in texts.values())
 
 
 def _short(text: str) -> str:
-    return shorten(text, MAX_CELL_CHARS)
+    return shorten(text, 100)

@@ -18,8 +18,8 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe.models import PickRule
-from ragc.reports.front import front_programs, limit_lines
-from ragc.reports.write import write as write_report
+from ragc.reports.compiled import Measured, front, limit_lines
+from ragc.reports.page import write as write_report
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.targets.embedded import target as embedded
@@ -95,10 +95,10 @@ def test_p_of_a_front_are_those_of_the_first_objective_in_reports(run: Run) -> N
     )
     result = run(sets=sets)
     written = provenance_of(result.path)
-    for member, shown in zip(written["front"], front_programs(written), strict=True):
+    for member, shown in zip(written["front"], front(Measured.of(written, {}, "here")), strict=True):
         assert list(member["differences"]) == ["latency", "recall@5"]  # sorted, as JSON files are
-        assert shown.p == member["differences"]["recall@5"]["p_adjusted"]
-        assert shown.objectives == ("recall@5", "latency")
+        assert shown["p"] == member["differences"]["recall@5"]["p_adjusted"]
+        assert shown["objectives"] == ["recall@5", "latency"]
 
 
 def test_no_member_of_a_front_has_a_verdict_that_the_winner_may_not_have(run: Run, folder: Path) -> None:
@@ -155,7 +155,7 @@ def test_limits_hold_on_dev_and_are_told_of_test(run: Run, folder: Path) -> None
     tight = run("tight", sets=(f"search.limits.tokens={tokens * 0.9:.0f}",))
     assert provenance_of(tight.path)["search"]["limits"]["tokens"]["dev"] <= tokens * 0.9
     assert tight.test["tokens"].mean < tokens
-    assert "tokens" in "".join(limit_lines(provenance_of(tight.path)))
+    assert "tokens" in "".join(limit_lines(Measured.of(provenance_of(tight.path), {}, "here")))
     assert status(folder / "tight").best == {
         **(status(folder / "tight").best or {}),
         "candidate": provenance_of(tight.path)["search"]["candidate"],

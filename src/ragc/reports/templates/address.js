@@ -39,7 +39,6 @@ function readAddress() {
     leave();
     return;
   }
-  if (!questions.length) return; // still being unpacked
   const held = new URLSearchParams(text);
   const allowed = {
     metric: scored, before: runs, after: runs, columns: ["all", "two"], change: CHANGES.map(([id]) => id), run: runs,

@@ -1,7 +1,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-// The lines of the file beside the page but for those of questions, which stand between them.
-const rows = data.rows.map((row, index) => ({ ...row, line: index + 1 + (index + 1 >= data.firstQuestion ? data.questions : 0) }));
+// Lines of the file next to the page, each with its number there.
+const { rows } = data;
 const kind = (name) => rows.filter((row) => row.row === name);
 const report = rows[0];
 const whole = new Intl.NumberFormat("en");
@@ -30,8 +30,10 @@ function node(tag, attributes = {}, ...children) {
 }
 const bdi = (...parts) => node("bdi", {}, ...parts);
 
-/** `value` as a text; "" for none. */
-const full = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : String(value));
+/** `value` as a text; "" for none. Rows from elsewhere may hold anything. */
+const full = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value));
+const listed = (value) => (Array.isArray(value) ? value : []);
+const fieldsOf = (value) => (value !== null && typeof value === "object" && !Array.isArray(value) ? value : {});
 
 /** Where `pattern`, a global regular expression, matches in `text`: the first `most` as [start, end]. */
 function matches(text, pattern, most = 200) {
@@ -62,14 +64,14 @@ const EVERYWHERE = new Set(["yes", "no", "none", "true", "false", "noanswer", "u
  * none of them tells anything by standing in a text, as "yes" and "3" do not.
  */
 function answerPattern(answers) {
-  const listed = [];
+  const patterns = [];
   for (const answer of answers) {
     const words = (answer.slice(0, 1000).match(/[\p{L}\p{M}\p{N}]+/gu) || []).filter((word) => !/^(a|an|the)$/iu.test(word));
     const plain = words.join(" ").toLowerCase();
-    if (plain.length > 2 && !EVERYWHERE.has(plain)) listed.push(words.join("[^\\p{L}\\p{M}\\p{N}]+(?:(?:a|an|the)[^\\p{L}\\p{M}\\p{N}]+)?"));
+    if (plain.length > 2 && !EVERYWHERE.has(plain)) patterns.push(words.join("[^\\p{L}\\p{M}\\p{N}]+(?:(?:a|an|the)[^\\p{L}\\p{M}\\p{N}]+)?"));
   }
-  listed.sort((one, other) => other.length - one.length);
-  return listed.length ? new RegExp(`(?<![\\p{L}\\p{M}\\p{N}])(?:${listed.join("|")})(?![\\p{L}\\p{M}\\p{N}])`, "giu") : null;
+  patterns.sort((one, other) => other.length - one.length);
+  return patterns.length ? new RegExp(`(?<![\\p{L}\\p{M}\\p{N}])(?:${patterns.join("|")})(?![\\p{L}\\p{M}\\p{N}])`, "giu") : null;
 }
 
 /** A button that copies what `text` gives; it says whether that succeeded. */

@@ -100,23 +100,6 @@ const charts = {
       ],
     };
   },
-  threshold(width, id) {
-    const one = rows.find((row) => row.line === Number(id.slice("threshold-".length)));
-    if (one.points.length < 3) return null;
-    const points = one.points.map((x, index) => ({ x, y: one.means[index] }));
-    const rule = (x, stroke, dash) => (typeof x === "number" ? [Plot.ruleX([x], { stroke, strokeDasharray: dash, strokeWidth: 1.5 })] : []);
-    return {
-      width, height: 240, marginLeft: 52, marginBottom: 38, marginTop: 28,
-      x: { label: one.knob, nice: false },
-      y: { label: axis(one.metric), grid: true, nice: true, domain: spread(points.map((point) => point.y)) },
-      marks: [
-        ...rule(one.present, soft, "3 3"), ...rule(one.chosen, accent, null),
-        Plot.line(points, { x: "x", y: "y", stroke: ink, curve: one.exact ? "step" : "linear" }),
-        one.exact ? null : Plot.dot(points, { x: "x", y: "y", r: 3, fill: ink }),
-        Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: (point) => `${figure(point.x)}: ${figure(point.y)}` })),
-      ],
-    };
-  },
 };
 
 function slice(width, name) {
@@ -161,7 +144,7 @@ function drawChart(frame) {
   if (frame.drawnWidth === width) return; // drawn again, a chart would lose the focus of its dots
   frame.drawnWidth = width;
   try {
-    draw(frame, id === "slice" ? slice(Math.min(width, 340), frame.dataset.name) : (charts[id] || charts[id.slice(0, id.indexOf("-"))])(width, id));
+    draw(frame, id === "slice" ? slice(Math.min(width, 340), frame.dataset.name) : (charts[id] || charts.scores)(width, id));
   } catch (error) {
     frame.replaceChildren(node("p", { class: "quiet" }, `This chart cannot be drawn (${error.message}); its table has the figures.`));
   }

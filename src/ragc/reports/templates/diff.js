@@ -73,16 +73,26 @@ function same(lines, isFirst, isLast) {
 }
 
 const chosenTrial = trials.find((trial) => trial.chosen);
+const callsIn = (row, run) => listed(row.runs[run]?.trace).filter((event) => kindOf(event) === "call" && messagesOf(event).length);
+/** The first prompt of each predictor in a run, for one question: the same for all runs if they share one. */
+function promptsOf(run) {
+  const row = questions.find((one) => runs.every((name) => callsIn(one, name).length)) ?? questions.find((one) => callsIn(one, run).length);
+  const prompts = new Map();
+  for (const event of row ? callsIn(row, run) : []) {
+    const predictor = full(event.call);
+    if (!prompts.has(predictor)) prompts.set(predictor, { predictor, question: row.id, messages: messagesOf(event) });
+  }
+  return [...prompts.values()];
+}
 function programsToCompare() {
-  const prompts = kind("prompt");
-  const ofRun = (name) => prompts.filter((one) => one.run === name);
   const named = { baseline: trials[0], compiled: chosenTrial, "best trial": chosenTrial };
-  const runs = [...new Set(prompts.map((one) => one.run))].map((name) => ({ key: `run ${name}`, label: name, params: Object.hasOwn(named, name) ? named[name]?.params : undefined, prompts: ofRun(name) }));
-  const own = trials.map((trial) => ({
+  const prompts = new Map(runs.map((run) => [run, promptsOf(run)]));
+  const ofRuns = runs.filter((run) => prompts.get(run).length).map((name) => ({ key: `run ${name}`, label: name, params: Object.hasOwn(named, name) ? named[name]?.params : undefined, prompts: prompts.get(name) }));
+  const ofTrials = trials.map((trial) => ({
     key: `trial ${trial.number}`, label: `trial ${trial.number}${trial === trials[0] ? " (baseline)" : trial.chosen ? " (chosen)" : ""}`, params: trial.params,
-    prompts: trial === trials[0] ? ofRun("baseline") : trial.chosen ? ofRun("compiled") : [],
+    prompts: prompts.get(trial === trials[0] ? "baseline" : trial.chosen ? "compiled" : "") ?? [],
   }));
-  return [...runs, ...own];
+  return [...ofRuns, ...ofTrials];
 }
 const comparable = programsToCompare();
 
@@ -103,7 +113,7 @@ function settingsTable(one, other) {
     node("tbody", {}, ...differing.map((name) => node("tr", {}, node("th", { scope: "row" }, bdi(LABELS[name] || name)),
       node("td", { "data-label": one.label }, bdi(valueOf(one.params, name))), node("td", { "data-label": other.label }, bdi(valueOf(other.params, name)))))));
 }
-const asText = (prompt) => prompt.messages.map((message) => `[${message.role}]\n${message.content}\n`).join("\n");
+const asText = (prompt) => prompt.messages.map((message) => `[${full(message.role)}]\n${full(message.content)}\n`).join("\n");
 function promptParts(one, other) {
   const names = [...new Set([...one.prompts, ...other.prompts].map((prompt) => prompt.predictor))];
   if (!names.length) return [node("p", { class: "quiet" }, "The prompts of these trials are not recorded; those of the baseline and of the compiled program are, where test questions were answered.")];
@@ -123,7 +133,7 @@ function showDifferences() {
 function startDifferences() {
   if (comparable.length < 2) return;
   byId("compare").hidden = false;
-  document.querySelector("nav [href='#compare']").parentElement.hidden = false;
+  for (const link of document.querySelectorAll("a[href='#compare']")) link.parentElement.hidden = false;
   for (const id of ["left", "right"]) {
     byId(id).append(...comparable.map((one) => node("option", { value: one.key }, one.label)));
     byId(id).addEventListener("change", showDifferences);

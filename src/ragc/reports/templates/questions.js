@@ -1,4 +1,3 @@
-const BEYOND = 8, PRINTED = 1000;
 /** Characters of a text that a cell holds; two lines of it are seen. */
 const CELL = 2000;
 const runs = report.runs;
@@ -8,33 +7,23 @@ const defaults = {
   columns: runs.length > 2 ? "all" : "two", change: "", score: "", group: "", run: "", sort: "order", down: false,
 };
 const state = { ...defaults };
-const titles = new Map(kind("group").map((one) => [one.group, one.title]));
-let questions = [], indexed = { runs: {} }, hay = [], answered = false, hasGold = false;
-// Marks of full and of no points only make sense where scores lie between 0 and 1 and more is better.
-let graded = new Map();
-
-/** Takes over the index: a question has its texts and per run what the table shows, scores stay in columns. */
-function readIndex(text) {
-  indexed = JSON.parse(text);
-  questions = Array.from({ length: indexed.n }, (_, index) => ({ index, line: data.firstQuestion + index, id: indexed.id[index], question: indexed.question[index], answers: indexed.answers[index] }));
-  for (const row of questions) {
-    row.runs = Object.fromEntries(runs.filter((run) => indexed.runs[run].answered[row.index] !== null).map((run) => {
-      const held = indexed.runs[run], group = held.group[row.index];
-      return [run, { answered: held.answered[row.index] === 1, prediction: held.prediction[row.index], failure: held.failure[row.index] || "", group, group_title: titles.get(group) || "" }];
-    }));
-  }
-  hay = questions.map((row) => [row.id, row.question, ...row.answers, ...Object.values(row.runs).map((run) => full(run.prediction))].join("\n").toLowerCase());
-  answered = runs.some((run) => indexed.runs[run].answered.includes(1));
-  hasGold = questions.some((row) => row.answers.length);
-  graded = new Map(scored.map((name, at) => [name, isBetterHigh(name) && runs.every((run) => indexed.runs[run].scores[at].every((value) => value === null || (value >= 0 && value <= 1)))]));
+const { questions } = data;
+for (const [index, row] of questions.entries()) {
+  row.index = index;
+  row.hay = [row.id, row.question, ...row.answers, ...Object.values(row.runs).map((run) => full(run.prediction))].join("\n").toLowerCase();
 }
+const answered = questions.some((row) => Object.values(row.runs).some((run) => run.answered));
+const hasGold = questions.some((row) => row.answers.length);
+const scoreOf = (row, run, name) => (row.runs[run] ? row.runs[run].scores[name] : undefined);
+// Marks of full and of no points only make sense where scores lie between 0 and 1 and more is better.
+const inRange = (value) => typeof value !== "number" || (value >= 0 && value <= 1);
+const graded = new Map(scored.map((name) => [name, isBetterHigh(name) && questions.every((row) => runs.every((run) => inRange(scoreOf(row, run, name))))]));
 const MARKS = { full: "full marks", part: "part marks", zero: "zero", none: "no score" };
 function markOf(value, name = state.metric) {
   if (typeof value !== "number") return "none";
   return !graded.get(name) ? "" : value >= 1 - 1e-9 ? "full" : value > 0 ? "part" : "zero";
 }
 
-const scoreOf = (row, run, name) => (row.runs[run] ? indexed.runs[run].scores[scored.indexOf(name)]?.[row.index] : undefined);
 const score = (row, run) => scoreOf(row, run, state.metric);
 function changeOf(row) {
   const before = score(row, state.before), after = score(row, state.after);
@@ -99,23 +88,13 @@ function prediction(row, run) {
   return bdi(...marked(full(held.prediction).slice(0, CELL), literal(state.find.trim())));
 }
 
-const narrow = matchMedia("(max-width: 44rem)");
-/** The height of a row in pixels; on a narrow screen a row is a block with a line for each answer. */
-function rowHeight() {
-  return narrow.matches && !everyRun() ? 62 + 30 * (new Set(two() ? [state.before, state.after] : [state.after]).size + (two() || answered ? 1 : 0)) : 60;
-}
-let HEIGHT = 60;
 let order = [];
-const live = new Map();
 const scroller = byId("rows"), body = byId("body");
-const above = node("tr", { class: "gap", "aria-hidden": "true" }, node("td")), below = above.cloneNode(true);
 
 function arrange() {
-  HEIGHT = rowHeight();
-  byId("table").style.setProperty("--row", `${HEIGHT}px`);
   const words = state.find.trim().toLowerCase();
   const fitting = questions.filter((row) =>
-    (!words || hay[row.index].includes(words)) &&
+    (!words || row.hay.includes(words)) &&
     (!state.score || markOf(score(row, state.after)) === state.score) &&
     (!state.group || groupOf(row, state.run || state.after) === state.group));
   const passes = CHANGES.find(([id]) => id === state.change)[2];
@@ -137,12 +116,7 @@ function arrange() {
   byId("reset").hidden = !["find", "change", "score", "group"].some((key) => state[key]);
   chips(fitting);
   heads(columns, column);
-  live.clear();
-  body.replaceChildren(above, below);
-  below.hidden = false;
-  below.firstChild.style.height = `${order.length * HEIGHT}px`; // the height of the view depends on it
-  byId("table").setAttribute("aria-rowcount", n + 1);
-  paint();
+  body.replaceChildren(...order.map((row) => rowOf(row, columns)));
 }
 
 function chips(fitting) {
@@ -165,48 +139,20 @@ function heads(columns, sortedBy) {
   if (focused) byId("heads").querySelector(`[data-sort="${focused}"]`)?.focus();
 }
 
-function rowOf(row) {
-  const element = node("tr", { class: "row", "aria-rowindex": row.at + 2, "data-row": row.line });
-  for (const column of shownColumns()) {
+function rowOf(row, columns) {
+  const element = node("tr", { class: "row", "data-row": row.line });
+  for (const column of columns) {
     const change = column.id === "change" ? ` ${changeOf(row).split(" ")[0]}` : "";
     element.append(node(column.head ? "th" : "td", { class: column.css + change, scope: column.head ? "row" : null, "data-label": column.label }, column.cell(row)));
   }
   return element;
 }
 
-let printing = false;
-function paint() {
-  const first = printing ? 0 : Math.max(0, Math.floor(scroller.scrollTop / HEIGHT) - BEYOND);
-  const end = printing ? Math.min(order.length, PRINTED) : Math.min(order.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / HEIGHT) + BEYOND);
-  const held = document.activeElement?.closest?.("tr.row");
-  for (const [at, element] of live) {
-    if ((at < first || at >= end) && element !== held) { element.remove(); live.delete(at); }
-  }
-  // A focused row that was scrolled away stays in the table, so that the keyboard is not lost.
-  const apart = [...live.keys()].filter((at) => at < first || at >= end);
-  const visible = [...new Set([...apart, ...Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)])].sort((a, b) => a - b);
-  let previous = above;
-  for (const at of visible) {
-    let element = live.get(at);
-    if (!element) { element = rowOf(order[at]); live.set(at, element); }
-    if (previous.nextSibling !== element) previous.after(element);
-    previous = element;
-  }
-  const outside = apart.length * HEIGHT;
-  const early = apart.some((at) => at < first) ? outside : 0;
-  above.firstChild.style.height = `${Math.max(0, first * HEIGHT - early)}px`;
-  below.firstChild.style.height = `${Math.max(0, (order.length - end) * HEIGHT - (outside - early))}px`;
-  above.hidden = first === 0;
-  below.hidden = printing || end >= order.length;
-}
-
+/** Moves the focus to the row at a place of the table. */
 function goTo(at) {
-  at = Math.max(0, Math.min(order.length - 1, at));
-  const top = at * HEIGHT, head = byId("table").tHead.offsetHeight;
-  if (top < scroller.scrollTop) scroller.scrollTop = top;
-  else if (top + HEIGHT + head > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + HEIGHT + head - scroller.clientHeight;
-  paint();
-  live.get(at)?.querySelector("button.open")?.focus({ preventScroll: true });
+  const row = body.rows[Math.max(0, Math.min(order.length - 1, at))];
+  row?.scrollIntoView({ block: "nearest" });
+  row?.querySelector("button.open").focus({ preventScroll: true });
 }
 
 /** Sets what `changes` names, shows the rows from the first and writes the address. */
@@ -272,16 +218,6 @@ function startTable() {
       byId("count").scrollIntoView({ block: "nearest" });
     });
   }
-  scroller.addEventListener("scroll", paint, { passive: true });
-  addEventListener("resize", () => { if (rowHeight() === HEIGHT) paint(); else arrange(); });
-  addEventListener("beforeprint", () => {
-    printing = true;
-    HEIGHT = 60;
-    byId("printed").hidden = order.length <= PRINTED;
-    byId("printed").textContent = `The first ${whole.format(PRINTED)} of ${count(order.length, "question")} are printed.`;
-    paint();
-  });
-  addEventListener("afterprint", () => { printing = false; HEIGHT = rowHeight(); byId("printed").hidden = true; paint(); });
   byId("heads").addEventListener("click", (event) => {
     const id = event.target.closest("button")?.dataset.sort;
     if (id) change({ down: state.sort === id ? !state.down : false, sort: id });
@@ -294,7 +230,7 @@ function startTable() {
   body.addEventListener("keydown", (event) => {
     const button = event.target.closest?.("button.open");
     if (!button || event.altKey || event.ctrlKey || event.metaKey) return;
-    const at = questions[Number(button.dataset.id)].at, page = Math.max(1, Math.floor(scroller.clientHeight / HEIGHT) - 1);
+    const at = questions[Number(button.dataset.id)].at, page = Math.max(1, Math.floor(scroller.clientHeight / body.rows[0].offsetHeight) - 1);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: order.length - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();

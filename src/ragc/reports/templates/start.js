@@ -1,5 +1,4 @@
-function begin(text) {
-  readIndex(text);
+if (questions.length) {
   startTable();
   startTrace();
   startSlash();
@@ -8,11 +7,6 @@ function begin(text) {
   if (location.hash.includes("=")) readAddress();
   addEventListener("hashchange", readAddress);
 }
-const indexText = byId("index")?.textContent;
-if (data.questions && data.compressed) {
-  byId("count").textContent = `Unpacking ${count(data.questions, "question")} …`;
-  unpack(indexText).then(begin).catch((error) => { byId("count").textContent = `The questions cannot be unpacked (${error.message}); the rows beside this page have them.`; });
-} else if (data.questions) begin(indexText);
 
 // A place that scrolls can be reached by keyboard; one that does not is no stop on the way.
 function markScrolling() {

@@ -13,22 +13,11 @@ function open(row, isNew = false) {
   byId("previous").disabled = row.at === 0;
   byId("next").disabled = row.at + 1 >= order.length;
   byId("where").textContent = `${whole.format(row.at + 1)} of ${whole.format(order.length)}${order.length < questions.length ? ", as filtered" : ""}`;
-  showDetails(row);
+  showTrace(row);
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   if (!stepping || document.activeElement.disabled) byId("trace-title").focus({ preventScroll: true });
   writeAddress(isNew);
-}
-/** Shows the details of a question: at once where they are at hand, else when they are unpacked. */
-function showDetails(row) {
-  row.details = isDetailed(row) ? detailsNow(row) : null;
-  showTrace(row);
-  if (row.details || !isDetailed(row)) return;
-  detailsLater(row).then((held) => {
-    if (current !== row) return;
-    row.details = held;
-    showTrace(row);
-  }).catch((error) => byId("trace-body").append(node("p", { class: "none" }, `The details cannot be unpacked (${error.message}).`)));
 }
 function step(by) {
   const row = order[current.at + by];
@@ -62,11 +51,8 @@ function startTrace() {
   });
 }
 
-/** What is known of the answer of a run: all of it, or what the index has while details are unpacked. */
-const answerOf = (row, run) => ({ ...row.runs[run], ...(row.details?.runs[run] ?? { counters: {}, trace: null }) });
-
 function showTrace(row) {
-  const { question, answers, gold_ids: goldIds } = row.details ?? { ...row, gold_ids: [] };
+  const { question, answers, gold_ids: goldIds } = row;
   byId("trace-title").replaceChildren(bdi(question || row.id));
   const held = runs.filter((run) => row.runs[run]);
   const compared = held.filter((run) => run === state.before || run === state.after);
@@ -76,7 +62,7 @@ function showTrace(row) {
   const [removed, added] = differences(row, compared);
   const parts = [];
   if (answers.length) parts.push(node("p", { class: "gold", ...scrolled("Gold answers", goldText) }, node("span", { class: "label" }, "Gold"), bdi(goldText)));
-  if (question) parts.push(node("p", { class: "facts" }, "id ", bdi(row.details?.id ?? row.id)));
+  if (question) parts.push(node("p", { class: "facts" }, "id ", bdi(row.id)));
   parts.push(node("div", { class: "cards" }, ...held.map((run) => card(row, run, run === state.before && two() ? removed : run === state.after ? added : null, shown.includes(run)))));
   if (removed || added) parts.push(node("p", { class: "quiet" }, "Underlined words are in one answer and not in the other."));
   if (shown.length) parts.push(node("div", { class: "sides" }, ...shown.map((run) => side(row, run, pattern, goldIds))));
@@ -85,28 +71,15 @@ function showTrace(row) {
 
 /** The words of both answers that are compared with whether the other lacks them; nothing where all differ. */
 function differences(row, compared) {
-  const texts = compared.map((run) => (row.runs[run].answered ? full(answerOf(row, run).prediction) : ""));
+  const texts = compared.map((run) => (row.runs[run].answered ? full(row.runs[run].prediction) : ""));
   if (texts.length < 2 || texts[0] === texts[1]) return [null, null];
-  const [one, other] = texts.map((text) => text.split(/(\s+)/u).filter(Boolean));
-  if (Math.max(one.length, other.length) > 2 * MOST_WORDS) return [null, null];
-  const common = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
-  for (let i = one.length - 1; i >= 0; i--) {
-    for (let j = other.length - 1; j >= 0; j--) {
-      common[i][j] = one[i] === other[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
-    }
-  }
-  const removed = [], added = [];
-  let i = 0, j = 0, same = 0;
-  while (i < one.length || j < other.length) {
-    if (i < one.length && j < other.length && one[i] === other[j]) {
-      if (one[i].trim()) same++;
-      removed.push([one[i++], false]);
-      added.push([other[j++], false]);
-    } else if (j >= other.length || (i < one.length && common[i + 1][j] >= common[i][j + 1])) removed.push([one[i++], true]);
-    else added.push([other[j++], true]);
-  }
-  const longest = Math.max(...[one, other].map((words) => words.filter((word) => word.trim()).length));
-  return 3 * same >= longest ? [removed, added] : [null, null];
+  const words = texts.map((text) => text.split(/(\s+)/u).filter(Boolean));
+  if (Math.max(...words.map((parts) => parts.length)) > 2 * MOST_WORDS) return [null, null];
+  const pieces = runsOf(...words);
+  const written = (parts) => parts.filter((word) => word.trim()).length;
+  const same = pieces.reduce((sum, [parts, how]) => sum + (how === "same" ? written(parts) : 0), 0);
+  if (3 * same < Math.max(...words.map(written))) return [null, null];
+  return ["added", "removed"].map((lacking) => pieces.filter(([, how]) => how !== lacking).flatMap(([parts, how]) => parts.map((word) => [word, how !== "same"])));
 }
 
 /** What an element needs to be scrolled by keyboard, when `text` is so long that it may scroll. */
@@ -116,7 +89,7 @@ const ABOUT = new Map(kind("group").map((one) => [one.group, one.about]));
 
 /** The answer of a run with its scores: what one reads before a trace. */
 function card(row, run, words, isShown) {
-  const held = answerOf(row, run);
+  const held = row.runs[run];
   const element = node("section", { class: "card", "aria-label": `Answer of ${run}` }, node("h3", {}, bdi(run)));
   if (held.answered) {
     const answer = words
@@ -151,33 +124,36 @@ function card(row, run, words, isShown) {
   }
   return element;
 }
-const tokens = (amounts) => `${whole.format(amounts.prompt_tokens || 0)} tokens in, ${whole.format(amounts.completion_tokens || 0)} out`;
+const tokens = (amounts) => `${whole.format(Number(amounts.prompt_tokens) || 0)} tokens in, ${whole.format(Number(amounts.completion_tokens) || 0)} out`;
 
 function side(row, run, pattern, goldIds) {
-  const held = answerOf(row, run);
+  const held = row.runs[run];
   const element = node("section", { class: "side", "aria-label": `Trace of ${run}` }, node("h3", {}, "Trace", two() ? ", " : "", two() ? bdi(run) : ""));
   if (!held.answered) element.append(node("p", { class: "none" }, "The study keeps the scores of its trials, not their answers."));
-  else if (!isDetailed(row)) element.append(node("p", { class: "none" }, "This page has the traces of the first questions only; the rows that the report is about have it."));
-  else if (!held.trace) element.append(node("p", { class: "none" }, "Unpacking …"));
   else if (!held.trace.length) element.append(node("p", { class: "none" }, "This row has no trace."));
   else {
-    const last = held.trace.findLast((event) => event.kind === "call");
+    const last = held.trace.findLast((event) => kindOf(event) === "call");
     element.append(node("ol", { class: "events" }, ...held.trace.map((event) => eventOf(event, goldIds, pattern, event === last))));
   }
   return element;
 }
 
+/** The kind of an event is the key that has its name. */
+const EVENTS = ["call", "search", "gate", "note"];
+const kindOf = (event) => EVENTS.find((name) => Object.hasOwn(fieldsOf(event), name)) || "other";
+
 function eventOf(event, goldIds, pattern, isLast) {
-  const element = node("li", { class: `${event.kind} depth-${Math.min(3, Math.max(0, event.at.length - 1))}` });
-  const where = event.at.length ? node("span", { class: "facts" }, `${event.at.join(".")} `) : null;
-  if (event.kind === "search") element.append(search(event, goldIds, where, pattern));
-  else if (event.kind === "gate") {
+  const what = kindOf(event), at = listed(event?.at).slice(0, 6);
+  const element = node("li", { class: `${what} depth-${Math.min(3, Math.max(0, at.length - 1))}` });
+  const where = at.length ? node("span", { class: "facts" }, `${at.map(full).join(".")} `) : null;
+  if (what === "search") element.append(search(event, goldIds, where, pattern));
+  else if (what === "gate") {
     const than = typeof event.threshold === "number" ? ` against ${figure(event.threshold)}` : "";
-    element.append(node("div", {}, where, node("b", {}, "threshold "), bdi(full(event.name)), `: ${figure(event.score)}${than}, ${event.passed ? "passes" : "does not pass"}`));
-  } else if (event.kind === "note") {
-    element.append(node("div", {}, where, node("b", {}, bdi(full(event.name))), ": ", bdi(full(event.outcome))), ...prompt(event, pattern));
-  } else if (event.kind === "call") element.append(call(event, where, pattern, isLast));
-  else element.append(...block("value", JSON.stringify(event.value, null, 1) ?? "", null));
+    element.append(node("div", {}, where, node("b", {}, "threshold "), bdi(full(event.gate)), `: ${figure(event.score)}${than}, ${event.passed === true ? "passes" : "does not pass"}`));
+  } else if (what === "note") {
+    element.append(node("div", {}, where, node("b", {}, bdi(full(event.note))), ": ", bdi(full(event.outcome))), ...prompt(event, pattern));
+  } else if (what === "call") element.append(call(event, where, pattern, isLast));
+  else element.append(...block("value", JSON.stringify(event, null, 1) ?? "", null));
   return element;
 }
 
@@ -192,7 +168,7 @@ function block(name, text, pattern, role = "") {
 function search(event, goldIds, where, pattern) {
   const gold = new Set(goldIds);
   const isGold = (id) => gold.has(id) || gold.has(id.replace(/#\d+$/, ""));
-  const hits = event.hits.map((hit) => {
+  const hits = listed(event.hits).map(fieldsOf).map((hit) => {
     const id = full(hit.id), title = full(hit.title), text = full(hit.text);
     const item = node("li", {}, bdi(title || id), " ", node("span", { class: "facts" }, title ? bdi(id) : "", typeof hit.score === "number" ? ` ${figure(hit.score)}` : ""));
     if (isGold(id)) item.append(" ", node("span", { class: "badge" }, "gold passage"));
@@ -202,8 +178,8 @@ function search(event, goldIds, where, pattern) {
     return item;
   });
   return node("details", { open: "" },
-    node("summary", {}, where, node("b", {}, "search "), bdi(full(event.name)), ": ", bdi(full(event.query)), node("span", { class: "facts" }, ` · ${count(event.n, "hit")}`)),
-    hits.length ? node("ol", { class: "hits" }, ...hits) : node("p", { class: "facts" }, event.n ? "This row does not say which passages." : "Nothing was retrieved."));
+    node("summary", {}, where, node("b", {}, "search "), bdi(full(event.search)), ": ", bdi(full(event.query)), node("span", { class: "facts" }, ` · ${count(hits.length, "hit")}`)),
+    hits.length ? node("ol", { class: "hits" }, ...hits) : node("p", { class: "facts" }, "Nothing was retrieved."));
 }
 
 /** A passage: a long one around the answer in it, with a button that shows all of it. */
@@ -229,16 +205,15 @@ function call(event, where, pattern, isLast) {
   if (event.repaired) marks.push(event.raised_limit ? `asked again with room for ${count(event.raised_limit, "token")}` : "asked twice");
   if (event.mended) marks.push(`${count(event.mended, "value")} mended`);
   const element = node("details", { open: isLast },
-    node("summary", {}, where, node("b", {}, "call "), bdi(full(event.name)), event.role === "main" ? "" : ` on ${full(event.role)}`, node("span", { class: "facts" }, ` · ${marks.join(" · ")}`)));
+    node("summary", {}, where, node("b", {}, "call "), bdi(full(event.call)), (event.role ?? "main") === "main" ? "" : ` on ${full(event.role)}`, node("span", { class: "facts" }, ` · ${marks.join(" · ")}`)));
   element.append(...prompt(event, pattern));
-  if (event.messages?.length) element.append(copier("Copy prompt as JSON", () => JSON.stringify(event.messages, null, 2)));
-  const inputs = Object.entries(event.inputs || {});
+  const messages = messagesOf(event), inputs = messages.length ? [] : Object.entries(fieldsOf(event.inputs));
+  if (messages.length) element.append(copier("Copy prompt as JSON", () => JSON.stringify(messages, null, 2)));
   if (inputs.length) {
     element.append(node("p", { class: "quiet" }, "This row was written without its prompts. These are the inputs of the call."));
     for (const [name, value] of inputs) element.append(...block(name, readable(value), pattern));
   }
-  const outputs = Object.entries(event.outputs);
-  if (outputs.length) element.append(...block("Read as", JSON.stringify(event.outputs, null, 1), null));
+  if (Object.keys(fieldsOf(event.outputs)).length) element.append(...block("Read as", JSON.stringify(event.outputs, null, 1), null));
   return element;
 }
 /** An input as text: a list of texts numbered, anything else than text as JSON. */
@@ -248,14 +223,16 @@ function readable(value) {
   return JSON.stringify(value, null, 1) ?? "";
 }
 
+const messagesOf = (event) => listed(fieldsOf(event.sent).messages).map(fieldsOf);
 const ROLES = new Set(["system", "user", "assistant"]);
 function* prompt(event, pattern) {
-  for (const message of event.messages || []) {
+  for (const message of messagesOf(event)) {
     const role = full(message.role);
     yield* block(`sent as ${role}`, full(message.content), pattern, ROLES.has(role) ? role : "");
   }
-  for (const [index, reply] of (event.replies || []).entries()) {
-    const thoughts = full(event.thoughts?.[index] || "");
+  const { replies, thoughts: thoughtsOf } = fieldsOf(event.sent);
+  for (const [index, reply] of listed(replies).entries()) {
+    const thoughts = full(listed(thoughtsOf)[index]);
     if (thoughts) yield node("details", {}, node("summary", {}, "thoughts", node("span", { class: "facts" }, ` · ${count(thoughts.length, "character")}`)), ...block("thoughts", thoughts, null));
     yield* block("reply", full(reply), pattern, "assistant reply");
   }
