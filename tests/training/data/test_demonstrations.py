@@ -46,32 +46,46 @@ def test_demonstrations_are_the_program_s_prompts_with_their_replies(compiled: P
     assert f"| compiled program | {loaded.fingerprint} |" in data.card.read_text()
 
 
-def test_without_its_study_a_program_has_its_own_demonstrations(
-    compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def copied(compiled: Path, tmp_path: Path) -> Path:
+    """The compiled program in another folder, for which there is no study."""
     copied = tmp_path / "copied"
     copied.mkdir()
     for path in compiled.glob("*.*"):
         (copied / path.name).write_bytes(path.read_bytes())
     assert not study_directory(copied).exists()
+    return copied
+
+
+def set_demos(copied: Path, *, most: int, more: tuple[dict[str, str], ...] = ()) -> None:
+    """Leaves at most so many demonstrations of its only predictor, and adds others."""
+    state = json.loads((copied / "program.json").read_text())
+    (predictor,) = state["predictors"].values()
+    predictor["demos"] = [*predictor["demos"][:most], *more]
+    (copied / "program.json").write_text(json.dumps(state))
+
+
+def test_without_its_study_a_program_has_its_own_demonstrations(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "demos.jsonl"
     assert main(["data", "demonstrations", str(copied), "--out", str(out), "--json"]) == 0
-    (state,) = load(compiled).state.predictors.values()
+    (state,) = load(copied).state.predictors.values()
     assert json.loads(capsys.readouterr().out)["rows"] == len(state.demos) == len(read_rows(out))
 
 
-def test_a_program_without_demonstrations_is_refused_in_a_sentence(compiled: Path, tmp_path: Path) -> None:
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    for path in compiled.glob("*.*"):
-        (bare / path.name).write_bytes(path.read_bytes())
-    state = json.loads((bare / "program.json").read_text())
-    for predictor in state["predictors"].values():
-        predictor["demos"] = []
-    (bare / "program.json").write_text(json.dumps(state))
+def test_a_program_without_demonstrations_is_refused_in_a_sentence(copied: Path, tmp_path: Path) -> None:
+    set_demos(copied, most=0)
     with pytest.raises(NothingAnswered, match=r"compile it with search\.demos above 0"):
-        ragc.training_data("demonstrations", bare, out=tmp_path / "demos.jsonl")
+        ragc.training_data("demonstrations", copied, out=tmp_path / "demos.jsonl")
     assert not (tmp_path / "demos.jsonl").exists()
+
+
+def test_a_demonstration_that_lacks_a_field_is_counted(copied: Path, tmp_path: Path) -> None:
+    set_demos(copied, most=1, more=({"question": "What colour is it?", "answer": "red"},))
+    data = ragc.training_data("demonstrations", copied, out=tmp_path / "demos.jsonl")
+    assert data.drops == {"a demonstration without all fields of its call": 1}
+    assert len(data.rows) == 1
 
 
 def test_files_of_others_stay_and_a_dry_run_has_nothing_to_plan(compiled: Path, tmp_path: Path) -> None:
@@ -85,17 +99,3 @@ def test_files_of_others_stay_and_a_dry_run_has_nothing_to_plan(compiled: Path, 
     assert (
         main(["data", "demonstrations", str(compiled), "--out", str(tmp_path / "d.jsonl"), "--dry-run"]) == 2
     )
-
-
-def test_a_demonstration_that_lacks_a_field_is_counted(compiled: Path, tmp_path: Path) -> None:
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    for path in compiled.glob("*.*"):
-        (damaged / path.name).write_bytes(path.read_bytes())
-    state = json.loads((damaged / "program.json").read_text())
-    (predictor,) = state["predictors"].values()
-    predictor["demos"].append({"question": "What colour is it?", "answer": "red"})
-    (damaged / "program.json").write_text(json.dumps(state))
-    data = ragc.training_data("demonstrations", damaged, out=tmp_path / "demos.jsonl")
-    assert data.drops == {"a demonstration without all fields of its call": 1}
-    assert len(data.rows) == len(predictor["demos"]) - 1

@@ -17,8 +17,9 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
-from ragc.training.data.rqrag import DATASET_KINDS, Trajectories, evidence, token_messages
+from ragc.training.data.rqrag import DATASET_KINDS, evidence, token_messages
 from tests.support.colours import COLOURS
+from tests.support.rows import read_rows, write_rows
 from tests.training.data.common import Answering, Make, fields, maker, targets, thing_number, write_data
 
 
@@ -173,11 +174,14 @@ def test_control_tokens_in_texts_of_others_are_made_ordinary() -> None:
     assert messages[-1]["content"].startswith("[A_Response] x [ /R_Evidences]")
 
 
-def test_the_kind_of_query_follows_the_data_set_or_the_gold_passages(folder: Path) -> None:
-    recipe = recipes.load(folder / "recipe.toml", ())
-    task = tasks.prepare(recipe, store=CallStore(None), targets=two(teacher()))
-    trajectories = Trajectories(task)
-    assert trajectories.kind_of(Question("q", "?", ("a",), gold_ids=("a", "b"))) == "decompose"
-    assert trajectories.kind_of(Question("q", "?", ("a",), gold_ids=("a",))) == "rewrite"
+def test_the_kind_of_query_follows_the_gold_passages(folder: Path, make: Make) -> None:
+    rows = read_rows(folder / "questions.jsonl")
+    for row in rows[:2]:
+        row["gold_ids"] = [*row["gold_ids"], f"m{row['id'][1:]}"]
+    write_rows(folder / "questions.jsonl", rows)
+    queries = {i: [f"thing number{i}", f"maker{i} lives"] for i in range(4)}
+    say = teacher(query=lambda i: queries[i].pop(0), action=lambda i: "decompose" if queries[i] else "answer")
+    data = make(two(say), sets=("concurrency=1",))
+    assert data.classes == {"decompose": 2, "rewrite": 2}
     assert DATASET_KINDS["hotpotqa"] == "decompose"
     assert DATASET_KINDS["asqa"] == "disambiguate"

@@ -14,8 +14,6 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
-from ragc.training.data.base import Item
-from ragc.training.data.slimplm import balance
 from tests.support.colours import COLOURS
 from tests.support.rows import read_rows, write_rows
 from tests.training.data.common import Answering, fields, maker, targets, thing_number, write_data
@@ -65,20 +63,18 @@ def test_the_ratio_must_be_above_theta_and_counts_aliases_apart(folder: Path) ->
     assert {row["ratio"] for row in data.rows} == {0.0, 0.5}
 
 
-def test_an_unknown_question_stays_where_a_known_one_before_it_is_unpaired() -> None:
-    labels = "uukuukkuk"
-    items = [Item({"at": at}, "known" if label == "k" else "unknown") for at, label in enumerate(labels)]
-    selection = balance(items)
-    assert [item.row["at"] for item in selection.items] == [2, 3, 5, 6, 7, 8]
-    assert selection.drops == {"unknown, and no known question before it to balance it": 3}
-
-
-def test_the_balance_is_in_the_order_of_the_questions(folder: Path) -> None:
+def test_an_unknown_question_stays_where_a_known_one_before_it_is_unpaired(folder: Path) -> None:
     make = maker(folder, "slimplm-labels")
-    every, data = make(models(), sets=ALL), make(models())
-    expected = balance([Item(row, "known" if row["known"] else "unknown") for row in every.rows])
-    assert list(data.rows) == [item.row for item in expected.items]
-    assert data.drops == expected.drops
+    order = [row["id"] for row in make(models(), sets=ALL).rows]
+    known = dict(zip(order, "nnynnyyn", strict=True))
+
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        i = thing_number(request)
+        return {"heuristic_answer": f"It is {COLOURS[i % 5]}." if known[f"q{i}"] == "y" else "No idea."}
+
+    data = make(models(answer), "balanced.jsonl", store=CallStore(None))
+    assert [row["id"] for row in data.rows] == [order[at] for at in (2, 3, 5, 6, 7)]
+    assert data.drops == {"unknown, and no known question before it to balance it": 3}
 
 
 def test_a_draft_that_cannot_be_read_or_is_empty_has_no_label(folder: Path) -> None:
