@@ -12,7 +12,7 @@ from ragc.errors import UsageError
 
 if TYPE_CHECKING:
     from ragc.core.progress import Progress
-    from ragc.training.data.build import TrainingData
+    from ragc.training.data.base import TrainingData
     from ragc.training.finetune.train import Trained
 
 

@@ -12,7 +12,7 @@ from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
-from ragc.training.data.build import TrainingData
+from ragc.training.data.base import TrainingData
 from tests.support.colours import colour_passages, colour_questions
 from tests.support.recipes import recipe_toml, write_files
 
