@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
 import ragc
-from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.core.digest import digest
-from ragc.core.files import Foreign, cache_home
-from ragc.errors import BudgetExhausted, UnknownName, UsageError
+from ragc.core.files import Foreign
+from ragc.errors import BudgetExhausted, UsageError
 from ragc.store.calls import CallStore
-from ragc.targets.base import ChatRequest, Reply
+from ragc.targets.base import ChatRequest
 from ragc.task import base as tasks
+from ragc.task.run import open_state
 from ragc.testing import ScriptedTarget
-from ragc.training.data import build
 from ragc.training.data.base import llamafactory_entry
 from tests.optimizers.colours import Killed
-from tests.support.rows import read_rows, write_rows
+from tests.support.rows import read_rows
 from tests.training.data import test_prefrag, test_rqrag, test_slimplm
-from tests.training.data.common import Answering, Make, maker, targets, write_data
+from tests.training.data.common import Answering, Make, change_questions, maker, targets, write_data
 
 KINDS: Mapping[str, tuple[str, Mapping[str, Answering]]] = {
     "prefrag-dpo": ("prefrag", {"main": test_prefrag.small(), "teacher": test_prefrag.teacher()}),
@@ -56,11 +53,6 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def make(folder: Path) -> Make:
     return maker(folder, "slimplm-labels")
-
-
-def state_of(folder: Path) -> Path:
-    """What this machine remembers of the rows in `folder`."""
-    return cache_home() / "training_data" / f"rows.jsonl-{digest(str(folder / 'rows.jsonl'))[:12]}"
 
 
 def n_sent(models: Mapping[str, ScriptedTarget]) -> int:
@@ -145,12 +137,12 @@ def test_a_budget_for_less_than_a_question_writes_nothing(tmp_path: Path) -> Non
 
 
 def test_questions_with_the_same_words_are_one(folder: Path, make: Make) -> None:
-    questions = folder / "questions.jsonl"
-    lines = questions.read_text().splitlines()
-    twin = {**json.loads(lines[0]), "id": "twin", "question": "what COLOUR is the thing number0"}
-    questions.write_text("\n".join([*lines, json.dumps(twin)]) + "\n")
+    change_questions(
+        folder,
+        lambda row: {**row, "question": "what COLOUR is the thing number0"} if row["id"] == "q1" else row,
+    )
     data = make(models_of("slimplm-labels"), sets=("training_data.balance=false",))
-    assert len(data.rows) == 8
+    assert len(data.rows) == 7
     assert data.drops == {"a repeated question": 1}
     assert "| a repeated question | 1 |" in data.card.read_text()
 
@@ -175,19 +167,15 @@ def test_the_card_says_what_the_rows_are_and_what_of(folder: Path, make: Make) -
 
 
 def test_the_licence_of_a_known_data_set_is_on_the_card(folder: Path) -> None:
-    recipe = folder / "recipe.toml"
-    text = recipe.read_text().replace(
-        'questions = "questions.jsonl"\ncorpus = "corpus.jsonl"', 'dataset = "pydocs"'
-    )
-    recipe.write_text(text.replace("[sources.local]", "train = 3\ndev = 3\n[sources.local]"))
+    own = 'questions = "questions.jsonl"\ncorpus = "corpus.jsonl"'
+    text = (folder / "recipe.toml").read_text().replace(own, 'dataset = "pydocs"\ntrain = 3\ndev = 3')
+    (folder / "recipe.toml").write_text(text)
     models = targets(main=lambda r: {}, proxy=lambda r: {"heuristic_answer": "str"}, teacher=lambda r: {})
-    data = maker(folder, "slimplm-labels")(models, sets=("training_data.balance=false",))
-    licence = re.search(r"^\| licence of the source \| (.+) \|$", data.card.read_text(), re.MULTILINE)
-    assert licence
-    assert "not known" not in licence.group(1)
+    card = maker(folder, "slimplm-labels")(models, sets=("training_data.balance=false",)).card.read_text()
+    assert re.search(r"^\| licence of the source \| (?!not known).+ \|$", card, re.MULTILINE)
 
 
-FOREIGN = {
+CHANGES: Mapping[str, Callable[[Path], object]] = {
     "a file of the user's": lambda folder: (folder / "rows.jsonl").write_text("mine\n"),
     "a card of the user's": lambda folder: (folder / "rows.md").write_text("mine\n"),
     "a binary card": lambda folder: (folder / "rows.md").write_bytes(b"\xff\xfe\x00"),
@@ -196,9 +184,9 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("what", FOREIGN)
+@pytest.mark.parametrize("what", CHANGES)
 def test_files_of_others_are_not_replaced(folder: Path, make: Make, what: str) -> None:
-    FOREIGN[what](folder)
+    CHANGES[what](folder)
     models = models_of("slimplm-labels")
     with pytest.raises(Foreign, match="choose another --out or move it away"):
         make(models)
@@ -208,25 +196,22 @@ def test_files_of_others_are_not_replaced(folder: Path, make: Make, what: str) -
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.md"])
 def test_files_that_were_changed_since_are_not_replaced(folder: Path, make: Make, name: str) -> None:
     make(models_of("slimplm-labels"))
-    text = (folder / name).read_text()
-    (folder / name).write_text("a line of mine\n" + text)
+    mine = "a line of mine\n" + (folder / name).read_text()
+    (folder / name).write_text(mine)
     with pytest.raises(Foreign, match=f"{name} was changed since ragc wrote it"):
         make(models_of("slimplm-labels"))
-    assert (folder / name).read_text() == "a line of mine\n" + text
+    assert (folder / name).read_text() == mine
 
 
 def test_two_processes_do_not_write_one_file(folder: Path, make: Make) -> None:
-    make(models_of("slimplm-labels"))
-    with FileLock(f"{state_of(folder)}.lock"), pytest.raises(UsageError, match="Another process is writing"):
+    other, refused = open_state("training_data", folder / "rows.jsonl", "writing"), pytest.raises(UsageError)
+    with other, refused as error:
         make(models_of("slimplm-labels"))
+    assert "Another process is writing" in str(error.value)
 
 
 def test_gold_answers_are_needed_before_anything_is_sent(folder: Path, make: Make) -> None:
-    questions = folder / "questions.jsonl"
-    rows = read_rows(questions)
-    for row in rows:
-        row.pop("answers")
-    write_rows(questions, rows)
+    change_questions(folder, lambda row: {**row, "answers": []})
     models = models_of("slimplm-labels")
     with pytest.raises(UsageError, match="answers"):
         make(models)
@@ -237,25 +222,11 @@ def test_pairs_for_llamafactory_hold_one_message_each(tmp_path: Path) -> None:
     folder = folder_of("prefrag-dpo", tmp_path)
     make = maker(folder, "prefrag-dpo")
     trl, other = (make(models_of("prefrag-dpo"), format=name) for name in ("trl", "llamafactory"))
-    for one, two in zip(trl.rows, other.rows, strict=True):
-        assert (one["prompt"], one["chosen"], one["rejected"]) == (
-            two["prompt"],
-            [two["chosen"]],
-            [two["rejected"]],
-        )
+    unlisted = [{**row, "chosen": row["chosen"][0], "rejected": row["rejected"][0]} for row in trl.rows]
+    assert other.rows == unlisted
     entry = llamafactory_entry("rows.jsonl", "prefrag-dpo")
     assert json.dumps({"rows": entry}, indent=2) in other.card.read_text()
     assert entry["ranking"] is True
-
-
-@pytest.mark.parametrize(("kind", "format"), [("prefrag", "trl"), ("slimplm-labels", "parquet")])
-def test_unknown_names_are_refused(folder: Path, kind: str, format: str) -> None:
-    recipe = recipes.load(folder / "recipe.toml", ())
-    with pytest.raises(UnknownName):
-        build.build(kind, recipe, folder / "rows.jsonl", format=format)
-
-
-# The command line and the public function.
 
 
 def test_a_dry_run_estimates_the_calls_and_sends_nothing(
@@ -281,11 +252,6 @@ def test_no_question_takes_more_calls_than_planned(tmp_path: Path, kind: str) ->
     assert n_sent(models) <= planned["lm_calls_about"]
 
 
-def test_options_of_demonstrations_are_refused_elsewhere(folder: Path) -> None:
-    command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
-    assert main([*command, "--trust-code"]) == main([*command, "--base", "."]) == 2
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
     folder = folder_of(kind, tmp_path)
@@ -293,10 +259,8 @@ def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
 
     def thinks(answer: Answering) -> Answering:
         def say(request: ChatRequest) -> Any:
-            answered: Any = answer(request)
-            if isinstance(answered, Reply):
-                return replace(answered, reasoning="zebra")
-            return f"<think>zebra</think>{answered if isinstance(answered, str) else json.dumps(answered)}"
+            said = answer(request)
+            return f"<think>zebra</think>{said if isinstance(said, str) else json.dumps(said)}"
 
         return say
 

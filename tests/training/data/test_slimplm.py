@@ -8,15 +8,22 @@ from typing import Any
 
 import pytest
 
-from ragc import recipe as recipes
 from ragc.errors import NothingAnswered
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from tests.support.colours import COLOURS
-from tests.support.rows import read_rows, write_rows
-from tests.training.data.common import Answering, fields, maker, targets, thing_number, write_data
+from tests.support.rows import read_rows
+from tests.training.data.common import (
+    Answering,
+    change_questions,
+    fields,
+    maker,
+    sent_by_program,
+    targets,
+    thing_number,
+    write_data,
+)
 
 ALL = ("training_data.balance=false",)
 
@@ -51,11 +58,7 @@ def test_a_label_is_whether_enough_gold_answers_are_in_the_draft(folder: Path) -
 
 
 def test_the_ratio_must_be_above_theta_and_counts_aliases_apart(folder: Path) -> None:
-    questions = folder / "questions.jsonl"
-    rows = read_rows(questions)
-    for row in rows:
-        row["answers"] = [*row["answers"], "crimson"]
-    write_rows(questions, rows)
+    change_questions(folder, lambda row: {**row, "answers": [*row["answers"], "crimson"]})
     make = maker(folder, "slimplm-labels")
     assert make(models(), sets=ALL).classes == {"unknown": 8}
     data = make(models(), sets=(*ALL, "knobs.known_theta=0.4"))
@@ -90,20 +93,12 @@ def test_a_draft_that_cannot_be_read_or_is_empty_has_no_label(folder: Path) -> N
 def test_the_judge_s_conversations_are_what_the_program_sends(folder: Path) -> None:
     data = maker(folder, "slimplm-judge")(models(), sets=(*ALL, "knobs.wording=brief"))
     assert data.classes == {"known": 4, "unknown": 4}
-    recipe = recipes.load(folder / "recipe.toml", ("knobs.wording=brief",))
 
     def answer(request: ChatRequest) -> dict[str, Any] | str:
         return {"reason": "", "known": "yes"} if "known" in fields(request) else proxy(request)
 
-    again = ScriptedTarget(answer, identity="again")
-    chat = ScriptedTarget(lambda r: {"answer": "red"})
-    runtime = tasks.prepare(
-        recipe, store=CallStore(None), targets={**models(), "proxy": again, "main": chat}
-    ).runtime
-    program: Any = recipe.method.build(runtime, recipe.fixed(recipe.method))
-    for i in range(8):
-        program(question=f"What colour is thing number{i}?")
-    sent = [[{"role": m.role, "content": m.content} for m in r.messages] for r in again.requests]
+    answering = {**models(), "main": ScriptedTarget(lambda r: {"answer": "red"})}
+    sent = sent_by_program(folder, answering, "proxy", answer, ("knobs.wording=brief",), 8)
     for row in data.rows:
         *prompt, reply = row["messages"]
         assert prompt in sent
@@ -141,19 +136,6 @@ def test_rewrites_are_the_teacher_s_parts_and_claims_in_the_proxy_s_prompts(fold
         (name,) = reply
         assert len(reply[name]) == 1
         assert reply[name][0]["query"].endswith("colour")
-
-
-def test_rows_of_judges_that_ask_for_correctness_are_in_those_prompts(folder: Path) -> None:
-    sets = (*ALL, "knobs.judge_asks=correctness")
-    judged = maker(folder, "slimplm-judge")(models(), sets=sets)
-    assert all("is likely right" in row["messages"][0]["content"] for row in judged.rows)
-    teaching = models(teacher=annotate)
-    rewritten = maker(folder, "slimplm-rewrites")(teaching, "rewrites.jsonl", sets=sets)
-    claims = [row for row in rewritten.rows if "claims" in row["messages"][-1]["content"]]
-    annotated = [r.messages[0].content for r in teaching["teacher"].requests if "claims" in fields(r)]
-    assert claims
-    for text in (*(row["messages"][0]["content"] for row in claims), *annotated):
-        assert "keeps the word of doubt" in text
 
 
 def test_annotations_that_are_of_no_use_are_counted(folder: Path) -> None:

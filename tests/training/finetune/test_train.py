@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from ragc.cli.main import main
 from ragc.core import extras
 from ragc.core.progress import SILENT
 from ragc.errors import UsageError
-from ragc.task.run import lock_state, state_folder
 from ragc.training.finetune import train
 from ragc.training.finetune.base_models import resolve
-from ragc.training.finetune.train import Trained, examples, leave_out_long, markdown
+from ragc.training.finetune.train import Trained, check_base, examples, leave_out_long, markdown
 
 ROW = {"prompt": "Sky?", "completion": " blue"}
 CONFIG = 'base = "model"\ndata = "rows.jsonl"\nmethod = "sft"\nsteps = 4\n'
@@ -93,36 +94,19 @@ def test_train_refuses_bad_input_before_anything_is_imported(
             "has no",
         ),
         ({"prompt": "Sky?", "completion": "[A_Response] blue"}, "chat", 'training_data.form = "calls"'),
+        ({"prompt": "?", "chosen": "[A_Response] a", "rejected": "[A_Response] b"}, "", "has no such token"),
     ],
 )
-def test_train_refuses_a_base_for_its_tokenizer_before_reading_weights(
-    folder: Path,
-    installed: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    row: Any,
-    template: str,
-    problem: str,
-) -> None:
+def test_a_base_that_cannot_say_the_rows_is_refused(row: Any, template: str, problem: str) -> None:
     class Letters:
         chat_template = template
 
         def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
             return {"input_ids": list(map(ord, text))}
 
-    def read_weights(*_: Any, **__: Any) -> Any:
-        raise AssertionError("the weights were read")
-
-    cuda = SimpleNamespace(is_available=lambda: False)
-    transformers = SimpleNamespace(
-        AutoTokenizer=SimpleNamespace(from_pretrained=lambda path: Letters()),
-        AutoModelForCausalLM=SimpleNamespace(from_pretrained=read_weights),
-    )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, OutOfMemoryError=MemoryError))
-    monkeypatch.setitem(sys.modules, "transformers", transformers)
-    (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n", "utf-8")
-    status, error = run(capsys, "train.toml", "--out", "tuned")
-    assert (status, problem in error) == (2, True), error
+    with pytest.raises(UsageError, match=problem):
+        check_base(Letters(), [row], "llama")
+    check_base(Letters(), [ROW, row], "llama")  # not every reply begins with a token
 
 
 @pytest.mark.parametrize(
@@ -211,11 +195,17 @@ def test_train_refuses_another_training_with_what_differs(
 
 
 def test_two_trainings_do_not_share_a_folder(folder: Path, scripted: list[int]) -> None:
-    out = folder / "tuned"
-    state = state_folder("training", out)
-    with lock_state(out, state, "training"), pytest.raises(UsageError, match="Another process is training"):
-        train.train("train.toml", out)
+    lock = FileLock(folder / "tuned/.lock")
+    with lock, pytest.raises(UsageError, match="Another process is training"):
+        train.train("train.toml", "tuned")
     assert not scripted
+
+
+def test_libraries_can_be_kept_from_reporting_before_they_are_imported() -> None:
+    too_early = "{'huggingface_hub', 'tqdm', 'torch'} & {*sys.modules}"
+    code = f"import sys, ragc.training.finetune.train; print({too_early})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_bases_are_told_apart_by_their_weights(folder: Path) -> None:

@@ -30,6 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
 from ragc.core import extras
@@ -39,7 +40,6 @@ from ragc.core.progress import SILENT, Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line, visible
 from ragc.errors import RagcError, UsageError
-from ragc.task.run import lock_state, state_folder
 from ragc.training.finetune import base_models
 from ragc.training.finetune.rows import Row, hold_out, read
 from ragc.training.finetune.settings import TrainSettings, load
@@ -107,30 +107,34 @@ def train(
     _check_same(before or subject, subject, folder)
     check_writable(folder)
     card = folder / "card.json"
-    with lock_state(folder, state_folder("training", folder), "training"):
-        if card.is_file():
-            progress.note(f"{folder} holds this training, finished")
-            return Trained(folder, folder / "model", json.loads(read_text(card)))
-        put_file(folder / "training.json", pretty(subject).encode())
-        try:
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            if card.is_file():
+                progress.note(f"{folder} holds this training, finished")
+                return Trained(folder, folder / "model", json.loads(read_text(card)))
+            put_file(folder / "training.json", pretty(subject).encode())
             outcome = run(settings, base, train_rows, held_rows, folder, progress)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("Interrupted; the same command goes on where it was.") from None
-        facts = {
-            "format": "ragc.training-card/1",
-            **subject,
-            **outcome,
-            "weights": base_models.folder_digest(folder / "model"),
-            "machine": {
-                "system": f"{platform.system()} {platform.machine()}",
-                "cores": os.cpu_count(),
-                "python": platform.python_version(),
-                **{library: version(library) for library in ("torch", "transformers", "trl", "peft")},
-            },
-        }
-        put_file(folder / "card.md", markdown(facts).encode())
-        put_file(card, pretty(facts).encode())
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+            facts = {
+                "format": "ragc.training-card/1",
+                **subject,
+                **outcome,
+                "weights": base_models.folder_digest(folder / "model"),
+                "machine": {
+                    "system": f"{platform.system()} {platform.machine()}",
+                    "cores": os.cpu_count(),
+                    "python": platform.python_version(),
+                    **{library: version(library) for library in ("torch", "transformers", "trl", "peft")},
+                },
+            }
+            put_file(folder / "card.md", markdown(facts).encode())
+            put_file(card, pretty(facts).encode())
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    except Timeout:
+        raise UsageError(
+            f"Another process is training {folder}; wait for it or choose another --out."
+        ) from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Interrupted; the same command goes on from the last checkpoint.") from None
     return Trained(folder, folder / "model", facts)
 
 
@@ -139,7 +143,9 @@ def _subject_in(folder: Path) -> Subject | None:
 
     Raises UsageError for anything else.
     """
-    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+    if not os.path.lexists(folder) or (
+        folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}
+    ):
         return None
     try:
         return _SUBJECT.validate_json(read_text(folder / "training.json"))
