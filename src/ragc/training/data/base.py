@@ -92,8 +92,7 @@ class Collector:
         raise NotImplementedError
 
     def select(self, items: Sequence[Item], drops: Counter[str]) -> Sequence[Item]:
-        """Returns the rows to write among the `items` of all questions, in their order, and counts others in
-        `drops`.
+        """Returns the rows to write among the `items` of all questions, and counts the others in `drops`.
 
         Raises RagcError if no choice is possible.
         """
@@ -102,9 +101,7 @@ class Collector:
         return unique
 
     def as_run(self, program: RagProgram) -> Any:
-        """Returns `program` with the prompts that the recipe names for its own program. Raises
-        RecipeError.
-        """
+        """Returns `program` with the prompts of the recipe. Raises RecipeError."""
         program.method = self.task.method
         return give_prompts(program, self.task.recipe)
 

@@ -95,7 +95,7 @@ def build(
     without_limits = recipe.replace(budget=Budget(), concurrency=None, grid=GridSpec())
     work = digest([kind, without_limits.to_toml(), fingerprints(recipe)])
     with open_state("training_data", output.rows, "writing") as folder:
-        begun = folder / f"{work[:16]}.txt"  # another recipe begins anew, with its own budget
+        begun = folder / f"{work[:16]}.txt"  # another recipe has another budget
         if not begun.exists():
             put_file(begun, datetime.now(UTC).date().isoformat().encode())
         budget = BudgetFile(begun.with_suffix(".sqlite3"), recipe.budget)
@@ -163,9 +163,7 @@ def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[s
 
 
 def collector_of(kind: str, task: Task) -> Collector:
-    """Returns the collector of a `kind` over `task`. Raises UsageError for what the recipe lacks, in one
-    sentence.
-    """
+    """Returns the collector of a `kind` over `task`. Raises UsageError for what the recipe lacks."""
     if kind not in COLLECTORS:
         raise UnknownName("kind of training data", kind, COLLECTORS)
     program, make = COLLECTORS[kind]

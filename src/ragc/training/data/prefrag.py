@@ -131,10 +131,10 @@ class PairsOfSources(Collector):
         super().__init__(task)
         knobs = self.knobs
         for name, value in {"pref": True, "pref_style": "module", "source_check": "status"}.items():
-            if (found := getattr(knobs, name)) != value:
+            if (setting := getattr(knobs, name)) != value:
                 raise UsageError(
                     f"Pairs are of comparisons that say true or false, and the knob {name} is "
-                    f"{str(found).lower()}; set knobs.{name} to {str(value).lower()}."
+                    f"{str(setting).lower()}; set knobs.{name} to {str(value).lower()}."
                 )
         small = replace(knobs, reflect=False, temperature=0.9, top_p=0.9)
         low, high = PASSAGES

@@ -171,7 +171,7 @@ _REPLACED = (
     "general.quantization_version",
     "general.size_label",
 )
-"""Beginnings of the names of metadata that the tuned file has anew, or no longer."""
+"""Beginnings of the names of metadata that the tuned file replaces or leaves out."""
 
 
 def write_gguf(base: Path, weights: Mapping[str, Any], out: Path) -> None:

@@ -65,22 +65,22 @@ def read(path: Path, method: str) -> list[Row]:
 
     Raises DataError with the first problems, each with its line, and for a file without rows.
     """
-    rows, found = list[Row](), list[str]()
+    rows, complaints = list[Row](), list[str]()
     for line in file_rows(path):
         place = f"{line.location}: " if line.location else ""
-        found += [f"{place}{problem}" for problem in line.problems]
+        complaints += [f"{place}{problem}" for problem in line.problems]
         try:
             if not line.problems:
                 rows.append(_fields(line.values, method))
         except ValueError as error:
             texts = problems(error) if isinstance(error, ValidationError) else [error]
-            found += [f"{place}{text}" for text in texts]
+            complaints += [f"{place}{text}" for text in texts]
     forms = {f"{', '.join(row)} as {type(next(iter(row.values()))).__name__}" for row in rows}
     if len(forms) > 1:
-        found.append(f"rows have one format, found {' and '.join(sorted(forms))}")
-    if found or not rows:
-        more = [f"and {len(found) - MAX_SHOWN} more"] if len(found) > MAX_SHOWN else []
-        raise DataError(str(path), [*found[:MAX_SHOWN], *more] or ["has no rows"])
+        complaints.append(f"rows have one format, found {' and '.join(sorted(forms))}")
+    if complaints or not rows:
+        more = [f"and {len(complaints) - MAX_SHOWN} more"] if len(complaints) > MAX_SHOWN else []
+        raise DataError(str(path), [*complaints[:MAX_SHOWN], *more] or ["has no rows"])
     return rows
 
 
@@ -91,7 +91,7 @@ def _fields(row: Mapping[str, Any], method: str) -> Row:
         needed = ", or ".join(" and ".join(f"`{name}`" for name in form) for form in FORMS[method])
         raise ValueError(f"method {method} needs {needed}, found {', '.join(row) or 'none'}")
     fields: Row = {name: row[name] for name in names}
-    if isinstance(fields[names[0]], str) and names != ("messages",):
+    if names == ("text",) or ("prompt" in names and isinstance(row["prompt"], str)):
         fields = _TEXTS.validate_python(fields)
     else:
         fields = _MESSAGES.dump_python(_MESSAGES.validate_python(fields))
@@ -120,15 +120,15 @@ def hold_out(rows: list[Row], count: int, seed: int) -> tuple[list[Row], list[Ro
     groups = dict[str, list[Row]]()
     for row in rows:
         groups.setdefault(digest(_prompt(row)), []).append(row)
-    prompts, held = random.Random(seed).sample(sorted(groups), len(groups)), list[Row]()
-    while prompts and len(held) < count:
-        held += groups[prompts.pop()]
+    prompts, held_out = random.Random(seed).sample(sorted(groups), len(groups)), list[Row]()
+    while prompts and len(held_out) < count:
+        held_out += groups[prompts.pop()]
     if not prompts:
         raise UsageError(
             f"held_out = {count} leaves no row to train on: the file has {len(rows)} rows with {len(groups)} "
             "different prompts; hold out fewer."
         )
-    return [row for prompt in prompts for row in groups[prompt]], held
+    return [row for prompt in prompts for row in groups[prompt]], held_out
 
 
 def _prompt(row: Row) -> Any:

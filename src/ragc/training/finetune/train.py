@@ -193,8 +193,8 @@ def run(
     tokenizer = _open(AutoTokenizer, base)
     check_base(tokenizer, [*train_rows, *held_rows], base.name)
     model = _open(AutoModelForCausalLM, base, dtype=dtype if settings.lora_rank else "float32")
-    whole = (folder / "checkpoints").glob("checkpoint-*/trainer_state.json")  # the file that is written last
-    resumed = max((int(path.parent.name.rpartition("-")[2]) for path in whole), default=0)
+    states = (folder / "checkpoints").glob("checkpoint-*/trainer_state.json")  # the file that is written last
+    resumed = max((int(path.parent.name.rpartition("-")[2]) for path in states), default=0)
     arguments = {
         "output_dir": str(folder / "checkpoints"),
         "eval_on_start": bool(held_rows) and not resumed,
@@ -282,9 +282,7 @@ def check_base(tokenizer: Any, rows: Sequence[Row], base: str) -> None:
 
 
 def examples(rows: Iterable[Row], tokenizer: Any) -> Iterator[Row]:
-    """Yields `rows` as TRL masks them; where the chat template does not mark replies, an example for each
-    reply.
-    """
+    """Yields `rows` as TRL masks them: an example for each reply where the chat template marks none."""
     is_marked = re.search(r"\{%-?\s*generation\b", str(tokenizer.chat_template))
     for row in rows:
         messages = [] if is_marked else row.get("messages", [])
@@ -325,10 +323,12 @@ def _trainer(
         "report_to": "none",
         "disable_tqdm": True,
     }
-    train, held = (Dataset.from_list(list(examples(rows, tokenizer))) for rows in (train_rows, held_rows))
+    train, evaluated = (
+        Dataset.from_list(list(examples(rows, tokenizer))) for rows in (train_rows, held_rows)
+    )
     parts = {
         "train_dataset": train,
-        "eval_dataset": held if held_rows else None,
+        "eval_dataset": evaluated if held_rows else None,
         "processing_class": tokenizer,
     }
     if rank := settings.lora_rank:
@@ -412,8 +412,6 @@ def summary_lines(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def markdown(card: Mapping[str, Any]) -> str:
-    """Returns the card as Markdown: the summary, then all facts as JSON, without terminal control
-    characters.
-    """
+    """Returns the card as Markdown, without terminal control characters: the summary, then all as JSON."""
     lines = "\n".join(f"- {line}" for line in summary_lines(card))
     return visible(f"# A fine-tuned model\n\n{lines}\n\n```json\n{pretty(card)}```\n")
