@@ -17,7 +17,6 @@ from ragc.core.files import Foreign
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task import base as tasks
 from ragc.task.run import open_state
 from ragc.testing import ScriptedTarget
 from ragc.training.data.base import llamafactory_entry
@@ -267,17 +266,3 @@ def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
     make(models_of(kind), "plain/rows.jsonl", store=CallStore(folder / "store of the plain"))
     make(targets(**{role: thinks(answer) for role, answer in KINDS[kind][1].items()}))
     assert (folder / "rows.jsonl").read_bytes() == (folder / "plain/rows.jsonl").read_bytes()
-
-
-def test_the_command_prints_counts(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "_build_targets", lambda recipe: models_of("slimplm-labels"))
-    monkeypatch.setattr(tasks, "require", lambda *args, **kwargs: None)
-    command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
-    assert main([*command, "--json", "--set", "training_data.balance=false"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["rows"], printed["classes"]) == (8, {"known": 4, "unknown": 4})
-    assert printed["counters"]["sent"] == 8
-    assert main(command) == 0
-    assert "rows in" in capsys.readouterr().out

@@ -59,9 +59,14 @@ def test_without_its_study_a_program_has_its_own_demonstrations(
     copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "demos.jsonl"
-    assert main(["data", "demonstrations", str(copied), "--out", str(out), "--json"]) == 0
-    (state,) = load(copied).state.predictors.values()
-    assert json.loads(capsys.readouterr().out)["rows"] == len(state.demos) == len(read_rows(out))
+    command = ["data", "demonstrations", str(copied), "--out", str(out)]
+    assert main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    ((name, state),) = load(copied).state.predictors.items()
+    assert printed["rows"] == len(state.demos) == len(read_rows(out))
+    assert printed["classes"] == {name: len(state.demos)}
+    assert main(command) == 0
+    assert f"{len(state.demos)} rows in {out}: {len(state.demos)} {name}" in capsys.readouterr().out
 
 
 def test_a_program_without_demonstrations_is_refused_in_a_sentence(copied: Path, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def teacher(true: bool | None = None, number: int = 1) -> Answering:
 
 
 def test_a_comparison_is_judged_nine_times_and_gives_one_pair(make: Make) -> None:
+    """Steps are drawn warm, without self-reflection and with 2 to 5 passages."""
     models = targets(main=small(), teacher=teacher())
     data = make(models, sets=MIXED)
     assert data.classes == {"false": 4, "true": 4}
@@ -84,24 +85,18 @@ def test_a_comparison_is_judged_nine_times_and_gives_one_pair(make: Make) -> Non
     labelled = [r for r in models["teacher"].requests if "status" in fields(r)]
     assert {(r.sampling.temperature, r.sampling.top_p) for r in labelled} == {(0.1, 0.9)}
     assert len(labelled) == 8
+    steps = [r for r in models["main"].requests if "step" in fields(r)]
+    assert {(r.sampling.temperature, r.sampling.top_p) for r in steps} == {(0.9, 0.9)}
+    assert not any("grade" in str(r.schema) for r in steps)
+    new = [inputs_of(r).partition("New:")[2] for r in judged]
+    sizes = {len(re.findall(r"^ ?\[\d+\]", text, re.MULTILINE)) for text in new}
+    assert sizes == {passages_of(i) for i in range(8)}
     for row in data.rows:
         assert row.keys() == {"prompt", "chosen", "rejected"}
         assert [m["role"] for m in row["prompt"]] == ["system", "user"]
         assert [m["role"] for m in (*row["chosen"], *row["rejected"])] == ["assistant", "assistant"]
         chosen, rejected = row["chosen"][0]["content"], row["rejected"][0]["content"]
         assert ('"status": true' in chosen) != ('"status": true' in rejected)
-
-
-def test_steps_are_drawn_warm_without_reflection_and_with_2_to_5_passages(make: Make) -> None:
-    models = targets(main=small(), teacher=teacher())
-    make(models, sets=MIXED)
-    steps = [r for r in models["main"].requests if "step" in fields(r)]
-    assert {(r.sampling.temperature, r.sampling.top_p) for r in steps} == {(0.9, 0.9)}
-    assert not any("grade" in str(r.schema) for r in steps)
-    judged = [inputs_of(r) for r in models["main"].requests if "status" in fields(r)]
-    sizes = {len(re.findall(r"^ ?\[\d+\]", text.partition("New:")[2], re.MULTILINE)) for text in judged}
-    assert sizes <= {2, 3, 4, 5}
-    assert sizes == {passages_of(i) for i in range(8)}
 
 
 @pytest.mark.parametrize("wording", ["brief", "full"])
