@@ -40,7 +40,6 @@ _QUIET = {
     "TQDM_DISABLE": "1",
     "TRANSFORMERS_VERBOSITY": "error",
     "TOKENIZERS_PARALLELISM": "false",
-    "CUDA_VISIBLE_DEVICES": "0",
 }
 
 
@@ -61,8 +60,7 @@ class BaseModel:
 def quiet_libraries(*, offline: bool) -> None:
     """Stops TRL and transformers from reporting home, drawing bars and, with `offline`, asking the hub.
 
-    They get the first GPU, if any. They read these variables when they are imported first. Variables that the
-    user has set stay.
+    They read these variables when they are imported first. Variables that the user has set stay.
     """
     for name, value in {**_QUIET, **({"HF_HUB_OFFLINE": "1"} if offline else {})}.items():
         os.environ.setdefault(name, value)

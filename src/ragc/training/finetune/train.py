@@ -56,8 +56,6 @@ tokens."""
 Subject = dict[str, dict[str, Any]]
 """What is trained: the content of training.json, with `settings`, `data` and `base`."""
 
-_SUBJECT = TypeAdapter(Subject)
-
 
 @dataclass(frozen=True, slots=True)
 class Trained:
@@ -148,7 +146,7 @@ def _subject_in(folder: Path) -> Subject | None:
     ):
         return None
     try:
-        return _SUBJECT.validate_json(read_text(folder / "training.json"))
+        return TypeAdapter(Subject).validate_json(read_text(folder / "training.json"))
     except (OSError, ValueError):
         raise UsageError(
             f"{folder} exists and is no training; choose another --out or move it away."
@@ -183,6 +181,7 @@ def run(
     fit it, and RagcError when the loss is no number any more or memory does not suffice.
     """
     base_models.quiet_libraries(offline=Path(base.path).is_absolute())
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # else the trainer takes all
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
