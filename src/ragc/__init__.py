@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from ragc.targets.base import Target
     from ragc.task.answering import Row
     from ragc.task.starter import NewProject
-    from ragc.training.data.build import TrainingData
+    from ragc.training.data.base import TrainingData
     from ragc.training.finetune.train import Trained
 
 __all__ = [
@@ -216,7 +216,7 @@ _NAMES_OF = {
     "ragc.targets.base": ("Target",),
     "ragc.task.answering": ("Row",),
     "ragc.task.starter": ("NewProject",),
-    "ragc.training.data.build": ("TrainingData",),
+    "ragc.training.data.base": ("TrainingData",),
     "ragc.training.finetune.train": ("Trained",),
 }
 """The functions and classes of each module; a module is imported when one of its names is first used."""

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragc.store.calls import CallStore
-from ragc.training.data.card import llamafactory_entry
+from ragc.training.data.base import llamafactory_entry
 from tests.paths import ROOT
 from tests.support.rows import read_rows
 from tests.training.data.common import maker

@@ -12,7 +12,7 @@ from ragc.errors import UsageError
 
 if TYPE_CHECKING:
     from ragc.core.progress import Progress
-    from ragc.training.data.build import TrainingData
+    from ragc.training.data.base import TrainingData
     from ragc.training.finetune.train import Trained
 
 
@@ -68,11 +68,11 @@ def training_data(
     BudgetExhausted with the rows of complete questions written, NothingAnswered where there is no row, and
     TargetError.
     """
-    from ragc.training.data import build, demonstrations
+    from ragc.training.data import build
 
     if out is None and not dry_run:
         raise UsageError("Training data needs `out`, the file FILE.jsonl to write; pass out=.")
-    if kind == demonstrations.KIND:
+    if kind == "demonstrations":
         if dry_run or out is None:
             raise UsageError(
                 "Demonstrations send nothing, so there is nothing to plan; leave the dry run out."
@@ -80,7 +80,7 @@ def training_data(
         from ragc.compiled.resolve import Opening
 
         how = Opening(tuple(sets), access.absolute())
-        return demonstrations.build(recipe, out, format=format, how=how)
+        return build.demonstrations(recipe, out, format=format, how=how)
     from ragc import recipe as recipes
 
     resolved = recipes.load(recipe, sets)

@@ -10,11 +10,13 @@ from typing import Any
 from ragc import recipe as recipes
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
-from ragc.training.data.build import TrainingData
+from ragc.training.data.base import TrainingData
 from tests.support.colours import colour_passages, colour_questions
 from tests.support.recipes import recipe_toml, write_files
+from tests.support.rows import read_rows, write_rows
 
 Answering = Callable[[ChatRequest], dict[str, Any] | str]
 
@@ -73,3 +75,25 @@ def thing_number(request: ChatRequest) -> int:
 def targets(**models: Answering) -> dict[str, ScriptedTarget]:
     """Scripted targets by role, each with an identity of its own."""
     return {role: ScriptedTarget(answer, identity=role) for role, answer in models.items()}
+
+
+def change_questions(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Changes each question in `folder`."""
+    write_rows(folder / "questions.jsonl", [change(row) for row in read_rows(folder / "questions.jsonl")])
+
+
+def sent_by_program(
+    folder: Path,
+    models: Mapping[str, ScriptedTarget],
+    role: str,
+    say: Answering,
+    sets: tuple[str, ...],
+    n: int,
+) -> list[list[dict[str, str]]]:
+    """The messages of requests to `role`, which answers by `say`, as the program answers `n` questions."""
+    recipe, target = recipes.load(folder / "recipe.toml", sets), ScriptedTarget(say, identity="again")
+    runtime = tasks.prepare(recipe, store=CallStore(None), targets={**models, role: target}).runtime
+    program: Any = recipe.method.build(runtime, recipe.fixed(recipe.method))
+    for i in range(n):
+        program(question=f"What colour is thing number{i}?")
+    return [[{"role": m.role, "content": m.content} for m in r.messages] for r in target.requests]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,7 @@ import ragc
 from ragc.cli.main import main
 from ragc.compiled.base import load
 from ragc.core.files import Foreign
-from ragc.errors import ArtefactError, NothingAnswered, UsageError
-from ragc.exports.derive import OfflineStub
-from ragc.optimizers.search.storage import study_directory
-from ragc.programs.runtime import Runtime
+from ragc.errors import NothingAnswered
 from tests.optimizers.colours import begun, written
 from tests.support.rows import read_rows
 
@@ -30,72 +28,63 @@ def test_demonstrations_are_the_program_s_prompts_with_their_replies(compiled: P
     data = ragc.training_data("demonstrations", compiled, out=tmp_path / "demos.jsonl")
     loaded = load(compiled)
     ((name, state),) = loaded.state.predictors.items()
-    assert state.demos
     assert data.classes == {name: len(data.rows)}
-    assert len(data.rows) > len(state.demos)  # the study's pool holds more
-    stub = OfflineStub()
-    program = loaded.build(Runtime({"main": stub}, {"local": stub}))
-    call = dict(program.named_predictors())[name]
-    call.demos = []
+    assert len(data.rows) > len(state.demos) > 0  # the study's pool holds more
     for demo, row in zip(state.demos, data.rows, strict=False):
-        inputs = {field: demo[field] for field in state.inputs}
-        prompt = [{"role": m.role, "content": m.content} for m in call.messages(**inputs)]
-        assert row["messages"][:-1] == prompt
-        assert json.loads(row["messages"][-1]["content"]) == {"answer": demo["answer"]}
+        system, user, answer = (message["content"] for message in row["messages"])
+        assert system.startswith(state.instructions)
+        assert [other["question"] in user for other in state.demos] == [
+            other == demo for other in state.demos
+        ]
+        assert json.loads(answer) == {"answer": demo["answer"]}
     assert read_rows(tmp_path / "demos.jsonl") == data.rows
     assert f"| compiled program | {loaded.fingerprint} |" in data.card.read_text()
 
 
+@pytest.fixture
+def copied(compiled: Path, tmp_path: Path) -> Path:
+    """The compiled program in another folder, for which there is no study."""
+    return Path(shutil.copytree(compiled, tmp_path / "copied"))
+
+
+def set_demos(copied: Path, *, most: int, more: tuple[dict[str, str], ...] = ()) -> None:
+    """Leaves at most so many demonstrations of its only predictor, and adds others."""
+    state = json.loads((copied / "program.json").read_text())
+    (predictor,) = state["predictors"].values()
+    predictor["demos"] = [*predictor["demos"][:most], *more]
+    (copied / "program.json").write_text(json.dumps(state))
+
+
 def test_without_its_study_a_program_has_its_own_demonstrations(
-    compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copied = tmp_path / "copied"
-    copied.mkdir()
-    for path in compiled.glob("*.*"):
-        (copied / path.name).write_bytes(path.read_bytes())
-    assert not study_directory(copied).exists()
     out = tmp_path / "demos.jsonl"
-    assert main(["data", "demonstrations", str(copied), "--out", str(out), "--json"]) == 0
-    (state,) = load(compiled).state.predictors.values()
-    assert json.loads(capsys.readouterr().out)["rows"] == len(state.demos) == len(read_rows(out))
+    command = ["data", "demonstrations", str(copied), "--out", str(out)]
+    assert main([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    ((name, state),) = load(copied).state.predictors.items()
+    assert printed["rows"] == len(state.demos) == len(read_rows(out))
+    assert printed["classes"] == {name: len(state.demos)}
+    assert main(command) == 0
+    assert f"{len(state.demos)} rows in {out}: {len(state.demos)} {name}" in capsys.readouterr().out
 
 
-def test_a_program_without_demonstrations_is_refused_in_a_sentence(compiled: Path, tmp_path: Path) -> None:
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    for path in compiled.glob("*.*"):
-        (bare / path.name).write_bytes(path.read_bytes())
-    state = json.loads((bare / "program.json").read_text())
-    for predictor in state["predictors"].values():
-        predictor["demos"] = []
-    (bare / "program.json").write_text(json.dumps(state))
+def test_a_program_without_demonstrations_is_refused_in_a_sentence(copied: Path, tmp_path: Path) -> None:
+    set_demos(copied, most=0)
     with pytest.raises(NothingAnswered, match=r"compile it with search\.demos above 0"):
-        ragc.training_data("demonstrations", bare, out=tmp_path / "demos.jsonl")
+        ragc.training_data("demonstrations", copied, out=tmp_path / "demos.jsonl")
     assert not (tmp_path / "demos.jsonl").exists()
 
 
-def test_files_of_others_stay_and_a_dry_run_has_nothing_to_plan(compiled: Path, tmp_path: Path) -> None:
+def test_a_demonstration_that_lacks_a_field_is_counted(copied: Path, tmp_path: Path) -> None:
+    set_demos(copied, most=1, more=({"question": "What colour is it?", "answer": "red"},))
+    data = ragc.training_data("demonstrations", copied, out=tmp_path / "demos.jsonl")
+    assert data.drops == {"a demonstration without all fields of its call": 1}
+    assert len(data.rows) == 1
+
+
+def test_files_of_others_stay(compiled: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("{}\n")
     with pytest.raises(Foreign):
         ragc.training_data("demonstrations", compiled, out=tmp_path / "mine.jsonl")
-    with pytest.raises(ArtefactError, match="holds no compiled program"):
-        ragc.training_data("demonstrations", tmp_path, out=tmp_path / "demos.jsonl")
-    with pytest.raises(UsageError):
-        ragc.training_data("demonstrations", compiled, out=tmp_path / "demos.jsonl", format="parquet")
-    assert (
-        main(["data", "demonstrations", str(compiled), "--out", str(tmp_path / "d.jsonl"), "--dry-run"]) == 2
-    )
-
-
-def test_a_demonstration_that_lacks_a_field_is_counted(compiled: Path, tmp_path: Path) -> None:
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    for path in compiled.glob("*.*"):
-        (damaged / path.name).write_bytes(path.read_bytes())
-    state = json.loads((damaged / "program.json").read_text())
-    (predictor,) = state["predictors"].values()
-    predictor["demos"].append({"question": "What colour is it?", "answer": "red"})
-    (damaged / "program.json").write_text(json.dumps(state))
-    data = ragc.training_data("demonstrations", damaged, out=tmp_path / "demos.jsonl")
-    assert data.drops == {"a demonstration without all fields of its call": 1}
-    assert len(data.rows) == len(predictor["demos"]) - 1
+    assert (tmp_path / "mine.jsonl").read_text() == "{}\n"

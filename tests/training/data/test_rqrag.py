@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 
-from ragc import recipe as recipes
 from ragc.errors import NothingAnswered, UsageError
 from ragc.records import Passage, Question
-from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
-from ragc.training.data.rqrag import DATASET_KINDS, Trajectories, evidence, token_messages
+from ragc.training.data.rqrag import DATASET_KINDS, evidence, token_messages
 from tests.support.colours import COLOURS
-from tests.training.data.common import Answering, Make, fields, maker, targets, thing_number, write_data
+from tests.training.data.common import (
+    Answering,
+    Make,
+    change_questions,
+    fields,
+    maker,
+    sent_by_program,
+    targets,
+    thing_number,
+    write_data,
+)
 
 
 @pytest.fixture
@@ -72,20 +79,6 @@ def test_a_row_is_a_trajectory_with_control_tokens(make: Make) -> None:
     assert answer == f"[A_Response] {COLOURS[i]}"
 
 
-def test_several_searches_follow_one_another_until_the_teacher_answers(make: Make) -> None:
-    actions = iter(["decompose", "answer"] * 4)
-    queries: dict[int, list[str]] = {i: [f"thing number{i}", f"maker{i} lives"] for i in range(4)}
-    say = teacher(query=lambda i: queries[i].pop(0), action=lambda i: next(actions))
-    data = make(two(say), sets=("training_data.query_kind=decompose", "concurrency=1"))
-    assert data.classes == {"decompose": 4}
-    for row in data.rows:
-        written = [m["content"] for m in row["messages"] if m["role"] == "assistant"]
-        assert [text.split()[0] for text in written] == [
-            "[S_Decomposed_Query]", "[S_Decomposed_Query]", "[A_Response]"
-        ]  # fmt: skip
-        assert [m["role"] for m in row["messages"]] == ["user", "assistant"] * 3
-
-
 def test_the_teacher_chooses_between_its_kind_of_query_and_the_answer(make: Make) -> None:
     models = two(teacher())
     make(models, sets=("training_data.query_kind=disambiguate",))
@@ -113,12 +106,6 @@ def test_a_trajectory_that_is_left_out_says_why(make: Make, reason: str) -> None
         make(two(say), sets=sets)
 
 
-def test_right_trajectories_stay_beside_wrong_ones(make: Make) -> None:
-    data = make(two(teacher(answer=lambda i: "purple" if i % 2 else f"The {COLOURS[i]}.")))
-    assert data.classes == {"rewrite": 2}
-    assert data.drops == {"the answer is not the gold one": 2}
-
-
 @pytest.mark.parametrize(("share", "original"), [("0", 0), ("1", 4)])
 def test_a_share_of_the_answers_is_worded_as_in_the_data_set(make: Make, share: str, original: int) -> None:
     say = teacher(answer=lambda i: f"The {COLOURS[i].upper()}")
@@ -131,26 +118,15 @@ def test_a_share_of_the_answers_is_worded_as_in_the_data_set(make: Make, share: 
 def test_rows_of_single_calls_are_what_the_program_sends(folder: Path, make: Make) -> None:
     def small(request: ChatRequest) -> dict[str, Any]:
         i = thing_number(request)
-        return {"answer": COLOURS[i]} if "answer" in fields(request) else {"query": f"thing number{i}"}
+        values = {"answer": COLOURS[i], "query": f"thing number{i}", "score": 50}
+        return {name: values[name] for name in fields(request) if name in values}
 
-    sets: tuple[str, ...] = (
-        "training_data.form=calls",
-        "knobs.wording=brief",
-        "knobs.max_depth=1",
-        "knobs.width=rewrite",
-    )
-    sets = (*sets, "knobs.select=judge", "knobs.query_temperature=0")
+    sets: tuple[str, ...] = ("training_data.form=calls", "knobs.wording=brief", "knobs.max_depth=1")
+    sets = (*sets, "knobs.width=rewrite", "knobs.select=judge", "knobs.query_temperature=0")
     models = two(teacher(), main=small)
     data = make(models, sets=sets)
     assert data.classes == {"answer": 4, "rewrite": 4}
-    recipe = recipes.load(folder / "recipe.toml", sets)
-    runtime = tasks.prepare(recipe, store=CallStore(None), targets=models).runtime
-    again = ScriptedTarget(lambda r: {"score": 50} if "score" in fields(r) else small(r), identity="again")
-    runtime.targets["main"] = again
-    program: Any = recipe.method.build(runtime, recipe.fixed(recipe.method))
-    for i in range(4):
-        program(question=f"What colour is thing number{i}?")
-    sent = [[{"role": m.role, "content": m.content} for m in r.messages] for r in again.requests]
+    sent = sent_by_program(folder, models, "main", small, sets, 4)
     for row in data.rows:
         assert row["messages"][:-1] in sent
         assert json.loads(row["messages"][-1]["content"]).keys() <= {"query", "answer"}
@@ -173,11 +149,15 @@ def test_control_tokens_in_texts_of_others_are_made_ordinary() -> None:
     assert messages[-1]["content"].startswith("[A_Response] x [ /R_Evidences]")
 
 
-def test_the_kind_of_query_follows_the_data_set_or_the_gold_passages(folder: Path) -> None:
-    recipe = recipes.load(folder / "recipe.toml", ())
-    task = tasks.prepare(recipe, store=CallStore(None), targets=two(teacher()))
-    trajectories = Trajectories(task)
-    assert trajectories.kind_of(Question("q", "?", ("a",), gold_ids=("a", "b"))) == "decompose"
-    assert trajectories.kind_of(Question("q", "?", ("a",), gold_ids=("a",))) == "rewrite"
-    assert DATASET_KINDS["hotpotqa"] == "decompose"
-    assert DATASET_KINDS["asqa"] == "disambiguate"
+def test_the_kind_of_query_and_the_searches_follow_the_gold_passages(folder: Path, make: Make) -> None:
+    """Questions with two gold passages are decomposed, and searched until the teacher answers."""
+    change_questions(folder, lambda row: {**row, "gold_ids": row["gold_ids"] + ["m0"] * (row["id"] == "q0")})
+    queries = {i: [f"thing number{i}", f"maker{i} lives"] for i in range(4)}
+    say = teacher(query=lambda i: queries[i].pop(0), action=lambda i: "decompose" if queries[i] else "answer")
+    data = make(two(say), sets=("concurrency=1",))
+    assert data.classes == {"decompose": 1, "rewrite": 3}
+    (longest,) = (row["messages"] for row in data.rows if len(row["messages"]) == 6)
+    assert [m["content"].split()[0] for m in longest if m["role"] == "assistant"] == [
+        "[S_Decomposed_Query]", "[S_Decomposed_Query]", "[A_Response]"
+    ]  # fmt: skip
+    assert (DATASET_KINDS["hotpotqa"], DATASET_KINDS["asqa"]) == ("decompose", "disambiguate")

@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 
-from ragc import recipe as recipes
 from ragc.errors import NothingAnswered
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
-from ragc.training.data.base import Item
-from ragc.training.data.slimplm import balance
 from tests.support.colours import COLOURS
-from tests.support.rows import read_rows, write_rows
-from tests.training.data.common import Answering, fields, maker, targets, thing_number, write_data
+from tests.support.rows import read_rows
+from tests.training.data.common import (
+    Answering,
+    change_questions,
+    fields,
+    maker,
+    sent_by_program,
+    targets,
+    thing_number,
+    write_data,
+)
 
 ALL = ("training_data.balance=false",)
 
@@ -53,11 +58,7 @@ def test_a_label_is_whether_enough_gold_answers_are_in_the_draft(folder: Path) -
 
 
 def test_the_ratio_must_be_above_theta_and_counts_aliases_apart(folder: Path) -> None:
-    questions = folder / "questions.jsonl"
-    rows = read_rows(questions)
-    for row in rows:
-        row["answers"] = [*row["answers"], "crimson"]
-    write_rows(questions, rows)
+    change_questions(folder, lambda row: {**row, "answers": [*row["answers"], "crimson"]})
     make = maker(folder, "slimplm-labels")
     assert make(models(), sets=ALL).classes == {"unknown": 8}
     data = make(models(), sets=(*ALL, "knobs.known_theta=0.4"))
@@ -65,20 +66,18 @@ def test_the_ratio_must_be_above_theta_and_counts_aliases_apart(folder: Path) ->
     assert {row["ratio"] for row in data.rows} == {0.0, 0.5}
 
 
-def test_an_unknown_question_stays_where_a_known_one_before_it_is_unpaired() -> None:
-    labels = "uukuukkuk"
-    items = [Item({"at": at}, "known" if label == "k" else "unknown") for at, label in enumerate(labels)]
-    selection = balance(items)
-    assert [item.row["at"] for item in selection.items] == [2, 3, 5, 6, 7, 8]
-    assert selection.drops == {"unknown, and no known question before it to balance it": 3}
-
-
-def test_the_balance_is_in_the_order_of_the_questions(folder: Path) -> None:
+def test_an_unknown_question_stays_where_a_known_one_before_it_is_unpaired(folder: Path) -> None:
     make = maker(folder, "slimplm-labels")
-    every, data = make(models(), sets=ALL), make(models())
-    expected = balance([Item(row, "known" if row["known"] else "unknown") for row in every.rows])
-    assert list(data.rows) == [item.row for item in expected.items]
-    assert data.drops == expected.drops
+    order = [row["id"] for row in make(models(), sets=ALL).rows]
+    known = dict(zip(order, "nnynnyyn", strict=True))
+
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        i = thing_number(request)
+        return {"heuristic_answer": f"It is {COLOURS[i % 5]}." if known[f"q{i}"] == "y" else "No idea."}
+
+    data = make(models(answer), "balanced.jsonl", store=CallStore(None))
+    assert [row["id"] for row in data.rows] == [order[at] for at in (2, 3, 5, 6, 7)]
+    assert data.drops == {"unknown, and no known question before it to balance it": 3}
 
 
 def test_a_draft_that_cannot_be_read_or_is_empty_has_no_label(folder: Path) -> None:
@@ -94,20 +93,12 @@ def test_a_draft_that_cannot_be_read_or_is_empty_has_no_label(folder: Path) -> N
 def test_the_judge_s_conversations_are_what_the_program_sends(folder: Path) -> None:
     data = maker(folder, "slimplm-judge")(models(), sets=(*ALL, "knobs.wording=brief"))
     assert data.classes == {"known": 4, "unknown": 4}
-    recipe = recipes.load(folder / "recipe.toml", ("knobs.wording=brief",))
 
     def answer(request: ChatRequest) -> dict[str, Any] | str:
         return {"reason": "", "known": "yes"} if "known" in fields(request) else proxy(request)
 
-    again = ScriptedTarget(answer, identity="again")
-    chat = ScriptedTarget(lambda r: {"answer": "red"})
-    runtime = tasks.prepare(
-        recipe, store=CallStore(None), targets={**models(), "proxy": again, "main": chat}
-    ).runtime
-    program: Any = recipe.method.build(runtime, recipe.fixed(recipe.method))
-    for i in range(8):
-        program(question=f"What colour is thing number{i}?")
-    sent = [[{"role": m.role, "content": m.content} for m in r.messages] for r in again.requests]
+    answering = {**models(), "main": ScriptedTarget(lambda r: {"answer": "red"})}
+    sent = sent_by_program(folder, answering, "proxy", answer, ("knobs.wording=brief",), 8)
     for row in data.rows:
         *prompt, reply = row["messages"]
         assert prompt in sent
@@ -145,19 +136,6 @@ def test_rewrites_are_the_teacher_s_parts_and_claims_in_the_proxy_s_prompts(fold
         (name,) = reply
         assert len(reply[name]) == 1
         assert reply[name][0]["query"].endswith("colour")
-
-
-def test_rows_of_judges_that_ask_for_correctness_are_in_those_prompts(folder: Path) -> None:
-    sets = (*ALL, "knobs.judge_asks=correctness")
-    judged = maker(folder, "slimplm-judge")(models(), sets=sets)
-    assert all("is likely right" in row["messages"][0]["content"] for row in judged.rows)
-    teaching = models(teacher=annotate)
-    rewritten = maker(folder, "slimplm-rewrites")(teaching, "rewrites.jsonl", sets=sets)
-    claims = [row for row in rewritten.rows if "claims" in row["messages"][-1]["content"]]
-    annotated = [r.messages[0].content for r in teaching["teacher"].requests if "claims" in fields(r)]
-    assert claims
-    for text in (*(row["messages"][0]["content"] for row in claims), *annotated):
-        assert "keeps the word of doubt" in text
 
 
 def test_annotations_that_are_of_no_use_are_counted(folder: Path) -> None:

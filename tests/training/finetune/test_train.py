@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from ragc.cli.main import main
 from ragc.core import extras
-from ragc.core.progress import Silent
+from ragc.core.progress import SILENT
 from ragc.errors import UsageError
-from ragc.training.finetune import train, trainers
+from ragc.training.finetune import train
 from ragc.training.finetune.base_models import resolve
-from ragc.training.finetune.card import ends, markdown, summary_lines
-from ragc.training.finetune.train import Trained
+from ragc.training.finetune.train import Trained, check_base, examples, leave_out_long, markdown
 
 ROW = {"prompt": "Sky?", "completion": " blue"}
 CONFIG = 'base = "model"\ndata = "rows.jsonl"\nmethod = "sft"\nsteps = 4\n'
@@ -42,134 +43,134 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     status = main(["train", *words])
-    return status, capsys.readouterr().err
+    return status, " ".join(capsys.readouterr().err.split())
 
 
-def test_without_the_extra_a_sentence_says_what_to_install(
+def test_train_says_which_extra_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda module: False)
     for words in (("train.toml",), ("--base", "embedded")):
         status, error = run(capsys, *words, "--out", "tuned")
         assert status == 2
-        assert 'needs trl, peft, gguf, which are not installed; run: pip install "ragc[train]"' in error
+        assert 'which is not installed; run: pip install "ragc[train]"' in error
         assert not (folder / "tuned").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("train.toml", "--set", "learning_rat=1"), "Did you mean 'learning_rate'?"),
-        (("train.toml", "--set", "data=other.jsonl"), "there is no such file"),
-        (("train.toml", "--set", "method=dpo"), "line 1: `chosen`, `rejected` is missing"),
-        (("train.toml", "--set", "held_out=3"), "held_out = 3 leaves no row to train on"),
-        (("train.toml", "--base", "embedded"), "both are there"),
-        ((), "neither is there"),
+        ("train.toml --out tuned --set learning_rat=1", "Did you mean 'learning_rate'?"),
+        ("train.toml --out tuned --set data=other.jsonl", "there is no such file"),
+        ("train.toml --out tuned --set method=dpo", "line 1: method dpo needs"),
+        ("train.toml --out tuned --set held_out=3", "held_out = 3 leaves no row to train on"),
+        ("train.toml --out mine", "exists and is no training"),
+        ("train.toml --out train.toml", "exists and is no training"),
+        ("train.toml --out tuned --set base=mine", "is no Hugging Face directory"),
+        ("train.toml --out tuned --set base=fake.gguf", "is no GGUF file"),
+        ("--base mine --out tuned", "only a GGUF file or `embedded` is converted"),
+        ("--base fake.gguf --out mine", "is not empty"),
+        ("--base none.gguf --out tuned", "none.gguf cannot be read"),
     ],
 )
-def test_bad_input_is_said_before_anything_is_imported(
-    folder: Path, installed: None, words: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, error = run(capsys, *words, "--out", "tuned")
-    assert status == 2
-    assert problem in " ".join(error.split())
-    assert not (folder / "tuned").exists()
-
-
-def test_what_is_no_model_and_no_place_for_one_is_refused(
-    folder: Path, installed: None, capsys: pytest.CaptureFixture[str]
+def test_train_refuses_bad_input_before_anything_is_imported(
+    folder: Path, installed: None, words: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "mine").mkdir()
     (folder / "mine/notes.txt").write_text("mine", "utf-8")
     (folder / "fake.gguf").write_bytes(b"no model")
-    for words, problem in [
-        (("train.toml", "--out", "mine"), "exists and is no training"),
-        (("train.toml", "--out", "train.toml"), "is not a folder"),
-        (("train.toml", "--out", "tuned", "--set", "base=mine"), "is no Hugging Face directory"),
-        (("train.toml", "--out", "tuned", "--set", "base=fake.gguf"), "is no GGUF file"),
-        (("--base", "mine", "--out", "tuned"), "only a GGUF file or `embedded` is converted"),
-        (("--base", "fake.gguf", "--out", "mine"), "is not empty"),
-        (("--base", "none.gguf", "--out", "tuned"), "none.gguf cannot be read"),
-    ]:
-        status, error = run(capsys, *words)
-        assert (status, problem in " ".join(error.split())) == (2, True), error
-    assert (folder / "mine/notes.txt").read_text("utf-8") == "mine"
+    status, error = run(capsys, *words.split())
+    assert (status, problem in error) == (2, True), error
+    assert not (folder / "tuned").exists()
+    assert [path.name for path in (folder / "mine").iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize(
     ("row", "template", "problem"),
     [
         (
-            {"messages": [{"role": "user", "content": "Sky?"}, {"role": "assistant", "content": "blue"}]},
+            {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]},
             "",
             "has no",
         ),
         ({"prompt": "Sky?", "completion": "[A_Response] blue"}, "chat", 'training_data.form = "calls"'),
+        ({"prompt": "?", "chosen": "[A_Response] a", "rejected": "[A_Response] b"}, "", "has no such token"),
     ],
 )
-def test_a_base_that_cannot_say_the_rows_is_refused_before_its_weights_are_read(
-    folder: Path,
-    installed: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    row: Any,
-    template: str,
-    problem: str,
-) -> None:
+def test_a_base_that_cannot_say_the_rows_is_refused(row: Any, template: str, problem: str) -> None:
     class Letters:
-        eos_token, bos_token_id, chat_template = "", None, template
+        chat_template = template
 
-        def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
             return {"input_ids": list(map(ord, text))}
 
-    def unread(*_: Any, **__: Any) -> Any:
-        raise AssertionError("the weights were read")
+    with pytest.raises(UsageError, match=problem):
+        check_base(Letters(), [row], "llama")
+    check_base(Letters(), [ROW, row], "llama")  # not every reply begins with a token
 
-    cuda = SimpleNamespace(device_count=lambda: 0, is_available=lambda: False)
-    torch = SimpleNamespace(cuda=cuda, OutOfMemoryError=MemoryError, float32="float32", bfloat16="bfloat16")
-    transformers = SimpleNamespace(
-        AutoTokenizer=SimpleNamespace(from_pretrained=lambda path: Letters()),
-        AutoModelForCausalLM=SimpleNamespace(from_pretrained=unread),
-    )
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "transformers", transformers)
-    (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n", "utf-8")
-    status, error = run(capsys, "train.toml", "--out", "tuned")
-    assert (status, problem in " ".join(error.split())) == (2, True), error
+
+@pytest.mark.parametrize(
+    ("template", "n"), [("{{ messages }}", 2), ("{%- generation -%}x{% endgeneration %}", 1)]
+)
+def test_examples_learn_each_reply_once(template: str, n: int) -> None:
+    roles, texts = ("user", "assistant") * 2, "abcd"
+    chat = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+    rows = list(examples([{"messages": chat}], SimpleNamespace(chat_template=template)))
+    assert len(rows) == n
+    if n == 2:
+        assert rows == [
+            {"prompt": chat[:1], "completion": [chat[1]]},
+            {"prompt": chat[:3], "completion": [chat[3]]},
+        ]
+    assert list(examples([ROW], SimpleNamespace(chat_template=template))) == [ROW]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"input_ids": [[1, 2], [1, 2, 3, 4]]},
+        {"prompt_ids": [[1], [1]], "chosen_ids": [[2], [2]], "rejected_ids": [[3], [3, 4, 5]]},
+    ],
+)
+def test_rows_that_are_too_long_are_left_out_and_counted(columns: dict[str, Any]) -> None:
+    datasets = pytest.importorskip("datasets")
+    trainer = SimpleNamespace(train_dataset=datasets.Dataset.from_dict(columns), eval_dataset=None)
+    assert leave_out_long(trainer, 3) == 1
+    assert len(trainer.train_dataset) == 1
+    with pytest.raises(UsageError, match="All 1 rows have more than 1 tokens; raise max_length"):
+        leave_out_long(trainer, 1)
 
 
 OUTCOME: dict[str, Any] = {
-    "steps": 4, "losses": ((1, 2.0), (2, 1.0), (3, 0.5), (4, 0.25)), "before": {"loss": 2.0},
-    "after": {"loss": 0.3}, "rows": 3, "held_out": 0, "too_long": 1, "tokens": 12, "trained_weights": 10,
-    "all_weights": 10, "seconds": 1.5, "resumed": 0, "device": "cpu", "dtype": "float32",
+    "steps": 4, "losses": [(1, 2.0), (2, 1.0), (3, 0.5), (4, 0.25)], "before": {"loss": 2.0},
+    "after": {"loss": 0.3}, "rows": 3, "held_out": 0, "too_long": 1, "seconds": 1.5, "device": "cpu",
 }  # fmt: skip
 
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch, installed: None) -> list[int]:
-    """A trainer that trains nothing; the list grows with each of its runs."""
+    """A trainer that trains nothing, and is interrupted the first time; the list grows with each run."""
     runs: list[int] = []
 
-    def fake_run(settings: Any, base: Any, rows: Any, held: Any, folder: Path, memory: Any, _: Any) -> Any:
+    def fake_run(settings: Any, base: Any, rows: Any, held: Any, folder: Path, _: Any) -> Any:
         runs.append(len(rows))
         (folder / "checkpoints/checkpoint-2").mkdir(parents=True, exist_ok=True)
         if len(runs) == 1:
-            raise KeyboardInterrupt("Interrupted at step 3 of 4; the same command goes on from step 2.")
-        memory.write({"seconds": 1.0})
+            raise KeyboardInterrupt
         (folder / "model").mkdir()
         (folder / "model/model.safetensors").write_bytes(b"tuned")
-        return trainers.TrainingResult(**OUTCOME)
+        return OUTCOME
 
-    monkeypatch.setattr(trainers, "run", fake_run)
+    monkeypatch.setattr(train, "run", fake_run)
     monkeypatch.setattr(train, "version", lambda name: "1.0")
     return runs
 
 
-def test_the_same_command_goes_on_and_a_finished_one_trains_nothing(
+def test_train_resumes_and_does_not_train_a_finished_one_again(
     folder: Path, scripted: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "train.toml", "--out", "tuned"]) == 130
-    assert "the same command goes on from step 2" in capsys.readouterr().err
+    assert "the same command goes on" in capsys.readouterr().err
     assert main(["train", "train.toml", "--out", "tuned", "--json", "--set", "checkpoint_steps=9"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert (card["steps"], card["after"], len(scripted)) == (4, {"loss": 0.3}, 2)
@@ -181,60 +182,50 @@ def test_the_same_command_goes_on_and_a_finished_one_trains_nothing(
     assert str(folder) not in (folder / "tuned/card.json").read_text("utf-8")
 
 
-def test_another_training_is_refused_with_what_differs(
+def test_train_refuses_another_training_with_what_differs(
     folder: Path, scripted: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "train.toml", "--out", "tuned"]) == 130
     (folder / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n" * 4, "utf-8")
     status, error = run(capsys, "train.toml", "--out", "tuned", "--set", "seed=2")
     assert status == 2
-    message = " ".join(error.split())
-    assert "seed was 1 and is 2" in message
-    assert "data.rows was 3 and is 4" in message
+    assert "seed was 1 and is 2" in error
+    assert "data.rows was 3 and is 4" in error
     assert len(scripted) == 1
 
 
 def test_two_trainings_do_not_share_a_folder(folder: Path, scripted: list[int]) -> None:
-    from filelock import FileLock
-
-    (folder / "tuned").mkdir()
-    with FileLock(folder / "tuned/.lock"), pytest.raises(UsageError, match="in use by another training"):
+    lock = FileLock(folder / "tuned/.lock")
+    with lock, pytest.raises(UsageError, match="Another process is training"):
         train.train("train.toml", "tuned")
+    assert not scripted
+
+
+def test_libraries_can_be_kept_from_reporting_before_they_are_imported() -> None:
+    too_early = "{'huggingface_hub', 'tqdm', 'torch'} & {*sys.modules}"
+    code = f"import sys, ragc.training.finetune.train; print({too_early})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_bases_are_told_apart_by_their_weights(folder: Path) -> None:
-    before = resolve(str(folder / "model"), Silent())
+    before = resolve(str(folder / "model"), SILENT)
     (folder / "model/model.safetensors").write_bytes(b"other")
-    after = resolve(str(folder / "model"), Silent())
-    assert before.digest != after.digest
-    assert (after.local, resolve("owner/name", Silent()).local) == (True, False)
+    assert before.digest != resolve(str(folder / "model"), SILENT).digest
+    assert resolve("owner/name", SILENT).digest == ""
 
 
-def test_a_checkpoint_that_a_kill_cut_off_is_not_used(tmp_path: Path) -> None:
-    for step, state in ((2, '{"global_step": 2}'), (4, '{"global_step": 4}'), (6, '{"glob'), (8, "")):
-        checkpoint = tmp_path / f"checkpoint-{step}"
-        checkpoint.mkdir()
-        (checkpoint / "trainer_state.json").write_text(state, "utf-8")
-    assert trainers.last_checkpoint(tmp_path) == tmp_path / "checkpoint-4"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-4"]
-    assert trainers.last_checkpoint(tmp_path / "none") is None
-
-
-def test_a_card_says_what_was_trained_and_holds_no_markup_of_others() -> None:
+def test_card_says_what_was_trained_and_holds_no_control_characters() -> None:
     card = {
         **OUTCOME,
         "settings": {"method": "sft", "lora_rank": 8, "data": "a`|\n# x\x1b[31m.jsonl"},
         "base": {"name": "SmolLM2", "digest": ""},
-        "data": {"name": "rows\x1b[0m.jsonl", "rows": 4, "sha256": "ab"},
-        "weights": "cd",
-        "machine": {"system": "Linux"},
     }
-    lines = list(summary_lines(card))
+    lines = Trained(Path("none"), Path("none/model"), card).lines()
     assert lines[0] == "sft of SmolLM2, LoRA of rank 8: 4 steps on 3 rows, 2 s on cpu"
+    assert "loss 2.0000 in the first tenth of the steps, 0.2500 in the last" in lines
     assert "held-out loss: 2.0000 before, 0.3000 after" in lines
+    assert lines[-1] == "The tuned model is in none/model"
     text = markdown(card)
     assert "\x1b" not in text
     assert "\n# x" not in text
-    assert "| 4 | 0.2500 |" in text
-    assert ends([(n, float(n)) for n in range(1, 21)]) == (1.5, 19.5)
-    assert Trained(Path("none"), Path("none/model"), card).lines()[-1] == "The tuned model is in none/model"

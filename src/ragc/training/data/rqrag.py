@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,25 +37,14 @@ from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import KINDS, RqRagKnobs
-from ragc.programs.rqrag.program import Path, PathStep, RqRag, answer_key, step_texts
+from ragc.programs.rqrag.program import Path, PathStep, RqRag, answer_key, passages_of, step_texts
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE, normalize_refusal
 from ragc.signatures.query import choosing
 from ragc.task.answering import answer
 from ragc.task.base import Task
-from ragc.training.data.base import (
-    Gathered,
-    Item,
-    Message,
-    Selection,
-    all_items,
-    as_run,
-    conversation,
-    drop_repeated,
-    longest_reply,
-    reply,
-)
+from ragc.training.data.base import Collector, Gathered, Item, conversation, reply
 
 QUERY_TOKENS = {
     "rewrite": "[S_Rewritten_Query]",
@@ -85,26 +74,14 @@ DATASET_KINDS = {
 }
 """The kind of query for each data set; for others the number of supporting passages decides."""
 
-NO_QUERY = "no query that could be read"
-NO_PASSAGES = "a search found nothing"
-NO_ANSWER = "an answer that could not be read"
-REFUSED = "the teacher refused to answer"
-UNSUPPORTED = "the passages miss the supporting ones"
-WRONG = "the answer is not the gold one"
-
 
 @dataclass(slots=True)
-class _Trajectory:
-    """The unfinished trajectory: its question and kind, the path, and how it ended.
+class _Trajectory(Gathered):
+    """The trajectory of a question so far: the kind of its queries, path, answer, and why it is left out."""
 
-    `stopped` says that the teacher chose to answer, not that no search was left.
-    """
-
-    question: Question
-    kind: str
+    kind: str = ""
     path: Path = ()
     answer: str = ""
-    stopped: bool = False
     failure: str = ""
 
 
@@ -122,138 +99,98 @@ class TrajectoryCollector(RqRag):
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Searches and answers; the trajectory is stored in that of the context."""
         trajectory = _current.get()
-        await self._walk(trajectory, question)
-        if not trajectory.failure:
-            finished = await self._finish(question, trajectory.path)
-            trajectory.answer = finished[0].answer if finished else ""
-            trajectory.failure = "" if finished else NO_ANSWER
-        passages = tuple(passage for step in trajectory.path for passage in step.passages)
-        return dspy.Prediction(answer=trajectory.answer, passages=passages)
-
-    async def _walk(self, trajectory: _Trajectory, question: str) -> None:
-        limit = 1 if trajectory.kind == "rewrite" else self.knobs.search_limit
-        while len(trajectory.path) < limit:
-            if trajectory.path:
-                choice = await self._ask(
-                    getattr(self, f"choose_{trajectory.kind}"), trajectory.path, question=question
-                )
+        kind, path = trajectory.kind, trajectory.path
+        while len(path) < (1 if kind == "rewrite" else self.knobs.search_limit):
+            if path:
+                choice = await self._ask(getattr(self, f"choose_{kind}"), path, question=question)
                 if choice is None or choice.action == "answer":
-                    trajectory.stopped = choice is not None
-                    return
-            step = await self._step(question, trajectory.path, trajectory.kind)
+                    break
+            step = await self._step(question, path, kind)
             if step is None or not step.passages:
-                trajectory.failure = "" if trajectory.path else NO_QUERY if step is None else NO_PASSAGES
-                return
-            if any(step.query.casefold() == earlier.query.casefold() for earlier in trajectory.path):
-                return
-            trajectory.path = (*trajectory.path, step)
+                trajectory.failure = (
+                    "no query that could be read" if step is None else "a search found nothing"
+                )
+                break
+            if step.query.casefold() in [earlier.query.casefold() for earlier in path]:
+                break
+            path = (*path, step)
+        if path:
+            finished = await self._finish(question, path)
+            trajectory.path, trajectory.answer = path, finished[0].answer if finished else ""
+            trajectory.failure = "" if finished else "an answer that could not be read"
+        return dspy.Prediction(answer=trajectory.answer, passages=passages_of(path))
 
 
-class Trajectories:
+class Trajectories(Collector):
     """Rows of rqrag-sft over a task. Raises UsageError for calls that rows cannot have."""
 
-    needs_gold = True
     roles = ("teacher",)
 
     def __init__(self, task: Task) -> None:
-        self.task = task
-        knobs: Any = task.recipe.settings()
-        if task.recipe.training_data.form == "calls" and (knobs.cot or knobs.chosen_by == "confidence"):
+        super().__init__(task)
+        knobs, spec = self.knobs, task.recipe.training_data
+        if spec.form == "calls" and (knobs.cot or knobs.chosen_by == "confidence"):
             raise UsageError(
                 "Rows of single calls have answers alone, and the program's answers come with reasoning or a "
                 "confidence; set knobs.cot to false and knobs.select to another choice."
             )
         plain = replace(knobs, mode="search_on_demand", temperature=0.0, query_temperature=0.0, cot=False)
         teacher = task.runtime.with_targets({"main": "teacher"})
-        self._program = TrajectoryCollector(teacher, replace(plain, wording="full"))
-        self._student = as_run(TrajectoryCollector(task.runtime, plain), task)
-        self._scorer: Scorer = task.scorer.only([task.demo_metric])
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The form of the rows; with control tokens, those that a tokenizer should learn."""
-        spec = self.task.recipe.training_data
+        self.program = TrajectoryCollector(teacher, replace(plain, wording="full"))
+        self.student = self.as_run(TrajectoryCollector(task.runtime, plain))
+        self.scorer: Scorer = task.scorer.only([task.demo_metric])
+        self.calls = 2 * plain.search_limit  # queries, choices between searches, and the answer
         tokens = {"control tokens": " ".join(CONTROL_TOKENS)} if spec.form == "tokens" else {}
-        return {"form": spec.form, **tokens, "share of original answers": spec.retention}
-
-    @property
-    def calls(self) -> int:
-        """The calls of the longest trajectory: queries, choices between searches, and the answer."""
-        return 2 * int(self._program.knobs.search_limit)
-
-    @property
-    def longest_reply(self) -> int:
-        """The greatest limit of a reply of any call."""
-        return longest_reply(self._program)
-
-    def kind_of(self, question: Question) -> str:
-        """Returns the kind of query for `question`: the recipe's, the data set's, else by gold passages."""
-        chosen, dataset = self.task.recipe.training_data.query_kind, self.task.recipe.data.dataset
-        if chosen != "auto":
-            return chosen
-        return DATASET_KINDS.get(dataset) or ("decompose" if len(question.gold_ids) > 1 else "rewrite")
+        self.facts = {"form": spec.form, **tokens, "share of original answers": spec.retention}
 
     async def collect(self, question: Question) -> Gathered:
         """Returns the trajectory of `question`, if it passes all filters."""
-        gathered, trajectory = Gathered(question), _Trajectory(question, self.kind_of(question))
-        token = _current.set(trajectory)
-        try:
-            row = await answer(self._program, question, self._scorer)
-        finally:
-            _current.reset(token)
-        score = row.scores[self.task.demo_metric.id]
-        if reason := self._reason_to_drop(trajectory, score):
-            gathered.drops[reason] += 1
-            return gathered
-        spec = self.task.recipe.training_data
+        spec, dataset = self.task.recipe.training_data, self.task.recipe.data.dataset
+        by_passages = "decompose" if len(question.gold_ids) > 1 else "rewrite"
+        kind = DATASET_KINDS.get(dataset, by_passages) if spec.query_kind == "auto" else spec.query_kind
+        trajectory = _Trajectory(question, kind=kind)
+        _current.set(trajectory)
+        scores = (await answer(self.program, question, self.scorer)).scores
+        if reason := self._reason_to_drop(trajectory, scores[self.task.demo_metric.id]):
+            trajectory.drops[reason] += 1
+            return trajectory
         if random.Random(f"retention {self.task.seed} {question.id}").random() < spec.retention:
             trajectory.answer = question.answers[0]
-        if spec.form == "tokens":
-            gathered.items.append(
-                Item(
-                    {"messages": token_messages(trajectory.question, trajectory.path, trajectory.answer)},
-                    trajectory.kind,
-                )
-            )
+        if spec.form == "calls":
+            trajectory.items += self._calls(trajectory)
         else:
-            gathered.items += self._calls(trajectory)
-        return gathered
+            row = {"messages": token_messages(question, trajectory.path, trajectory.answer)}
+            trajectory.items.append(Item(row, trajectory.kind))
+        return trajectory
 
     def _reason_to_drop(self, trajectory: _Trajectory, score: float | None) -> str:
         """Returns why a trajectory is left out; "" if it is not."""
-        if trajectory.failure:
-            return trajectory.failure
-        if normalize_refusal(trajectory.answer) in (INVALID, UNSURE):
-            return REFUSED
-        parents = {passage.parent for step in trajectory.path for passage in step.passages}
-        if not set(trajectory.question.gold_ids) <= parents:
-            return UNSUPPORTED
-        right = score is not None and score >= (self.task.demo_threshold or 0)
-        return "" if right or self._equals_gold(trajectory) else WRONG
+        question, given = trajectory.question, trajectory.answer
+        parents = {passage.parent for passage in passages_of(trajectory.path)}
+        is_right = score is not None and score >= (self.task.demo_threshold or 0)
+        is_gold = answer_key(given) in map(answer_key, question.answers)  # but for case and punctuation
+        reasons = {
+            trajectory.failure: bool(trajectory.failure),
+            "the teacher refused to answer": normalize_refusal(given) in (INVALID, UNSURE),
+            "the passages miss the supporting ones": not parents.issuperset(question.gold_ids),
+            "the answer is not the gold one": not (is_right or is_gold),
+        }
+        return next((reason for reason, applies in reasons.items() if applies), "")
 
-    @staticmethod
-    def _equals_gold(trajectory: _Trajectory) -> bool:
-        """Returns whether the answer is a gold one but for case, articles and punctuation."""
-        return answer_key(trajectory.answer) in {answer_key(gold) for gold in trajectory.question.answers}
-
-    def _calls(self, trajectory: _Trajectory) -> list[Item]:
-        """Returns one row for each typed call of the trajectory, as the small model's program sends it."""
-        program, question, rows = self._student, trajectory.question.question, list[Item]()
-
-        def add(call: Any, path: Path, label: str, **outputs: Any) -> None:
-            inputs = {"question": question, "trajectory": step_texts(path)}
-            values = {name: outputs.get(name, "") for name in call.signature.output_fields}
-            messages = [*conversation(call, inputs), reply(call, values)]
-            rows.append(Item({"messages": messages}, label))
-
-        for at, step in enumerate(trajectory.path):
-            add(getattr(program, trajectory.kind), trajectory.path[:at], trajectory.kind, query=step.query)
-        add(program.answer, trajectory.path, "answer", answer=trajectory.answer)
-        return rows
-
-    def select(self, gathered: Sequence[Gathered]) -> Selection:
-        """Returns all rows in the order of the questions, each once."""
-        return drop_repeated(all_items(gathered))
+    def _calls(self, trajectory: _Trajectory) -> Iterator[Item]:
+        """Yields a row for each typed call of the trajectory, as the small model's program sends it."""
+        kind, path = trajectory.kind, trajectory.path
+        steps = [
+            (getattr(self.student, kind), number, kind, {"query": step.query})
+            for number, step in enumerate(path)
+        ]
+        for call, number, label, values in [
+            *steps,
+            (self.student.answer, len(path), "answer", {"answer": trajectory.answer}),
+        ]:
+            inputs = {"question": trajectory.question.question, "trajectory": step_texts(path[:number])}
+            outputs = {name: values.get(name, "") for name in call.signature.output_fields}
+            yield Item({"messages": [*conversation(call, inputs), reply(call, outputs)]}, label)
 
 
 def defuse(text: str) -> str:
@@ -263,14 +200,13 @@ def defuse(text: str) -> str:
 
 def evidence(passages: Sequence[Passage]) -> str:
     """Returns passages between the tokens of evidence."""
-    blocks = [f"Title: {' '.join(defuse(p.title).split())}\nText: {defuse(p.text)}" for p in passages]
-    first, last = EVIDENCE_TOKENS
-    return "\n".join([first, *blocks, last])
+    blocks = (f"Title: {' '.join(defuse(p.title).split())}\nText: {defuse(p.text)}" for p in passages)
+    return "\n".join([EVIDENCE_TOKENS[0], *blocks, EVIDENCE_TOKENS[1]])
 
 
-def token_messages(question: Question, path: Sequence[PathStep], answer: str) -> list[Message]:
+def token_messages(question: Question, path: Sequence[PathStep], answer: str) -> list[dict[str, str]]:
     """Returns a trajectory with control tokens, as messages."""
-    messages: list[Message] = [{"role": "user", "content": defuse(question.question)}]
+    messages: list[dict[str, str]] = [{"role": "user", "content": defuse(question.question)}]
     for step in path:
         messages += [
             {"role": "assistant", "content": f"{QUERY_TOKENS[step.kind]} {defuse(step.query)}"},

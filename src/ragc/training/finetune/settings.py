@@ -8,9 +8,8 @@ left out, where the papers' trainers cut it.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,103 +32,89 @@ from ragc.core.tables import (
 from ragc.errors import RecipeError
 from ragc.recipe.load import read_tables, read_text
 
-METHODS = ("dpo", "sft")
-SCHEDULES = ("linear", "cosine", "constant")
-DTYPES = ("auto", "float32", "bfloat16")
 EMBEDDED = "embedded"
 """The base that is the default model of embedded targets."""
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "dpo": {"learning_rate": 5e-7, "gradient_accumulation": 8, "max_length": 8192, "warmup": 0.0},
-    "sft": {"learning_rate": 2e-5, "gradient_accumulation": 32, "max_length": 4096, "warmup": 0.03},
+    "dpo": {
+        "learning_rate": 5e-7,
+        "gradient_accumulation": 8,
+        "max_length": 8192,
+        "warmup": 0.0,
+        "beta": 0.1,
+    },
+    "sft": {
+        "learning_rate": 2e-5,
+        "gradient_accumulation": 32,
+        "max_length": 4096,
+        "warmup": 0.03,
+        "beta": 0.0,
+    },
 }
-_BETA = 0.1
-_MAX_SEED = 2**32 - 1
+
+_HUB_ID = re.compile(r"[^./~][^/]*/[^/]+(?<!\.gguf)")
+"""A model of the Hugging Face hub: owner/name."""
 
 
-class TrainTable(Table):
-    """The whole file: one flat table."""
+def _of_method(key: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda values: _DEFAULTS[values["method"]][key]
+
+
+class TrainSettings(Table):
+    """The settings of a training; `beta` is 0 for sft.
+
+    `load` makes `data` an absolute path, and `base` too where it is a file or folder.
+    """
 
     base: Words = Field(
         examples=[EMBEDDED],
         description="What is trained: embedded, a GGUF file, a Hugging Face directory, or an id of its hub.",
     )
     data: Words = Field(examples=["rows.jsonl"], description="The rows, a file.")
-    method: Annotated[str, Choice(METHODS)] = Field(
+    method: Annotated[str, Choice(("dpo", "sft"))] = Field(
         examples=["sft"], description="dpo for preferences, sft for examples."
     )
     steps: Whole = Field(default=0, description="Optimizer steps; 0 lets `epochs` decide.")
     epochs: Above = Field(default=1.0, description="Passes over the rows.")
-    learning_rate: Annotated[Above, Field(lt=1)] | None = Field(
-        default=None, description="The highest learning rate. By default 5e-7 for dpo, 2e-5 for sft."
+    learning_rate: Annotated[Above, Field(lt=1)] = Field(
+        default_factory=_of_method("learning_rate"),
+        description="The highest learning rate. By default 5e-7 for dpo, 2e-5 for sft.",
     )
-    schedule: Annotated[str, Choice(SCHEDULES)] = Field(
+    schedule: Annotated[str, Choice(("linear", "cosine", "constant"))] = Field(
         default="linear", description="How the learning rate falls after the warmup."
     )
-    warmup: Annotated[FromZero, Field(lt=1)] | None = Field(
-        default=None, description="Share of the steps in which it rises. By default 0 for dpo, 0.03 for sft."
+    warmup: Annotated[FromZero, Field(lt=1)] = Field(
+        default_factory=_of_method("warmup"),
+        description="Share of the steps in which it rises. By default 0 for dpo, 0.03 for sft.",
     )
     weight_decay: Share = Field(default=0.0, description="AdamW's decay.")
-    beta: Above | None = Field(
-        default=None, description="Of dpo: how close to the base it stays. By default 0.1."
+    beta: Above = Field(
+        default_factory=_of_method("beta"),
+        description="Of dpo: how close to the base it stays. By default 0.1.",
     )
     lora_rank: Annotated[Whole, Field(le=1024)] = Field(
         default=0, description="Rank of LoRA on all linear layers, alpha twice that; 0 trains all weights."
     )
-    max_length: Annotated[int, Field(strict=True, ge=16)] | None = Field(
-        default=None,
+    max_length: Annotated[int, Field(strict=True, ge=16)] = Field(
+        default_factory=_of_method("max_length"),
         description="Tokens of a row, longer ones are left out. By default 8192 for dpo, 4096 for sft.",
     )
     batch: Positive = Field(default=1, description="Rows that are computed together.")
-    gradient_accumulation: Positive | None = Field(
-        default=None, description="Batches of an optimizer step. By default 8 for dpo, 32 for sft."
+    gradient_accumulation: Positive = Field(
+        default_factory=_of_method("gradient_accumulation"),
+        description="Batches of an optimizer step. By default 8 for dpo, 32 for sft.",
     )
     held_out: Whole = Field(
         default=0, description="Rows that are not trained on, whose loss is measured before and after."
     )
-    seed: Annotated[Whole, Field(le=_MAX_SEED)] = Field(default=1, description="Order of rows, LoRA's start.")
+    seed: Annotated[Whole, Field(lt=2**32)] = Field(default=1, description="Order of rows, LoRA's start.")
     checkpoint_steps: Positive = Field(
         default=50, description="Optimizer steps between checkpoints, from which a killed run goes on."
     )
-    dtype: Annotated[str, Choice(DTYPES)] = Field(
+    dtype: Annotated[str, Choice(("auto", "float32", "bfloat16"))] = Field(
         default="auto", description="Arithmetic; auto is bfloat16 where a GPU has it, else float32."
     )
     gradient_checkpointing: Flag = Field(default=False, description="Less memory for a fifth more time.")
-
-
-@dataclass(frozen=True, slots=True)
-class TrainSettings:
-    """A training as it will run: every key has a value; `beta` is 0 for sft.
-
-    `base` is as written, or the absolute path of a file or folder; `data` is an absolute path.
-    """
-
-    base: str
-    data: Path
-    method: str
-    steps: int
-    epochs: float
-    learning_rate: float
-    schedule: str
-    warmup: float
-    weight_decay: float
-    beta: float
-    lora_rank: int
-    max_length: int
-    batch: int
-    gradient_accumulation: int
-    held_out: int
-    seed: int
-    checkpoint_steps: int
-    dtype: str
-    gradient_checkpointing: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON values by key; of paths only the last name, so that a card names no folder of its
-        machine.
-        """
-        base = Path(self.base).name if Path(self.base).is_absolute() else self.base
-        return {**asdict(self), "base": base, "data": self.data.name}
 
 
 def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
@@ -141,29 +126,16 @@ def load(path: str | Path, sets: Sequence[str] = ()) -> TrainSettings:
     """
     path = Path(path)
     written = read_tables(read_text(path, "training file"), sets, str(path))
-    table, found = read(TrainTable, written.values)
-    if table.method == "sft" and table.beta is not None:
-        found.append(Problem(("beta",), "beta belongs to method dpo; leave it out for sft"))
-    folder = path.resolve().parent
-    base = table.base if is_address(table.base, folder) else str(folder / table.base)
-    data = folder / table.data
-    wrong = {problem.keys[0] for problem in found}
-    if "data" not in wrong and not data.exists():
-        found.append(Problem(("data",), missing_file(f"data = {table.data!r}", table.data, folder)))
-    if "base" not in wrong and Path(base).is_absolute() and not Path(base).exists():
-        found.append(Problem(("base",), missing_file(f"base = {table.base!r}", table.base, folder)))
-    if texts := written.sentences(found):
+    settings, problems = read(TrainSettings, written.values)
+    base, folder = settings.base, path.resolve().parent
+    is_address = base == EMBEDDED or (_HUB_ID.fullmatch(base) and not (folder / base).parent.exists())
+    files = {"data": settings.data} | ({} if is_address else {"base": base})
+    wrong = {problem.keys[0] for problem in problems}
+    if settings.method == "sft" and settings.beta:
+        problems.append(Problem(("beta",), "beta belongs to method dpo; leave it out for sft"))
+    for key, name in files.items():
+        if key not in wrong and not (folder / name).exists():
+            problems.append(Problem((key,), missing_file(f"{key} = {name!r}", name, folder)))
+    if texts := written.sentences(problems):
         raise RecipeError(str(path), texts)
-    filled: dict[str, Any] = {**_DEFAULTS[table.method], "beta": _BETA if table.method == "dpo" else 0.0}
-    named = {name: value for name, value in dict(table).items() if value is not None}
-    return TrainSettings(**{**filled, **named, "base": base, "data": data})
-
-
-def is_address(base: str, folder: Path) -> bool:
-    """Returns whether `base` is the default model or a hub id (`owner/name`), and no path in `folder`."""
-    if base == EMBEDDED:
-        return True
-    looks_like_id = base.count("/") == 1 and not base.startswith((".", "/", "~")) and not base.endswith("/")
-    return (
-        looks_like_id and not base.endswith(".gguf") and not os.path.exists(folder / base.partition("/")[0])  # noqa: PTH110
-    )
+    return settings.replace(**{key: str(folder / name) for key, name in files.items()})
