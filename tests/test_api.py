@@ -406,7 +406,7 @@ def test_everything_that_is_wrong_in_a_corpus_is_told_at_once() -> None:
         ragc.source("bm25", corpus=[3, {"txt": "a"}, {"text": 4}, "fine"])  # type: ignore[list-item]
     assert caught.value.problems == (
         "item 0: a number is no passage; pass texts, mappings or ragc.Passage",
-        "item 1: `text` is missing: the row has 'id', 'txt'; name its field in [data.corpus_fields]",
+        "item 1: `text` is missing. Did you mean 'txt'?",
     )
 
 

@@ -66,7 +66,7 @@ def load(card: Card, path: Path, read: ReadRow | None = None) -> Dataset:
                 row.problems.append(f"the id {item[0].id!r} was used before")
             questions[item[0].id] = item[0]
             passages |= {passage.id: passage for passage in item[1]}
-        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
+        problems += row.located()
     if problems:
         raise data_error(str(path), problems)
     if not questions:

@@ -23,7 +23,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ValidationError, ValidationInfo
 
 from ragc.core.digest import canonical
-from ragc.core.display import quantity
 from ragc.corpora.files.filters import Conditions, Where
 from ragc.corpora.files.row import FileRow, kind, short_repr
 from ragc.corpora.files.rows import rows as file_rows
@@ -192,14 +191,21 @@ class Reader:
         listed = ", ".join(map(short_repr, list(self._last)[:8])) or "nothing"
         return f"`{field}` is missing: the row has {listed}; name its field in [data.{table}]"
 
-    def say(self, *more: str) -> None:
-        """Logs what was read from where, unless the map or the names of the fields say so, and `more`."""
+    def never(self, *needed: str) -> list[str]:
+        """Returns a problem for each field of the map, and each `needed` one, that no row had."""
+        named = {
+            name for name, path in self.fields.items() if name in self._model.model_fields and path != "#"
+        }
+        return [self.lacks(name) for name in sorted({*named, *needed} - self.places.keys())]
+
+    def say(self) -> None:
+        """Logs what was read from where, unless the map or the names of the fields say so."""
         taken = {
             name: path for name, path in self.places.items() if path not in (name, self.fields.get(name))
         }
-        said = [f"`{name}` is read from `{path}`" for name, path in taken.items()]
-        if said := [*said, *filter(None, more)]:
-            warn_once("%s: %s.", self.name, ", ".join(said))
+        if taken:
+            said = ", ".join(f"`{name}` is read from `{path}`" for name, path in taken.items())
+            warn_once("%s: %s.", self.name, said)
 
 
 def is_address(text: str) -> bool:
@@ -287,13 +293,12 @@ def read_questions(
                     value_at(row.values, path), cells=row.cells, separator=fields.get("split_ids", "")
                 )
                 groups[found.id] = tuple(text for v in values if (text := as_text(v) or "").strip())
-        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
+        problems += row.located()
         if len(problems) > MOST_PROBLEMS:
             problems.append(f"{row.location}: the reading stopped here, after too many problems")
             break
-    wanted = {field for field in fields if field in QuestionRow.model_fields and fields[field] != "#"}
-    wanted |= {"answers"} if answered and skipped and not questions else set()
-    lacking = [reader.lacks(field) for field in sorted(wanted - reader.places.keys()) if read]
+    needed = ("answers",) if answered and skipped and not questions else ()
+    lacking = reader.never(*needed) if read else []
     if problems := row_filter.problems() or [*lacking, *problems]:
         raise data_error(name, problems)
     if not questions:
@@ -375,8 +380,7 @@ def read_corpus(
 ) -> tuple[Passage, ...]:
     """Returns the passages of a file, or of rows that come from `name`, in order.
 
-    Rows without a title and a text are left out, which is logged. Raises DataError with the problems of the
-    rows, or if there is no passage.
+    Raises DataError with the problems of the rows, or if there is no passage.
     """
     name, problems = name or str(source), list[str]()
     rows = rows_of(Path(source), fields or {}) if isinstance(source, str | Path) else source
@@ -391,29 +395,25 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
     return _passages(file_rows(path), Reader(PassageRow, str(path), {}, "row"), problems)
 
 
+def _passage(row: FileRow, number: int, reader: Reader) -> Passage | None:
+    found = None if row.problems else reader.read(row, number)
+    passage = Passage(found.id, found.title, found.text) if found else None
+    if passage and passage.parent != passage.id:
+        row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
+    return None if row.problems else passage
+
+
 def _passages(rows: Iterable[FileRow], reader: Reader, problems: list[str]) -> Iterator[Passage]:
-    blank = number = 0
-    row = FileRow("", {})
+    row: FileRow | None = None
     for number, row in enumerate(rows, 1):
-        found = None if row.problems else reader.read(row, number)
-        if found:
-            passage = Passage(found.id, found.title, found.text)
-            if passage.parent != passage.id:
-                row.problems.append(f"`id` {found.id!r} ends in '#0', which marks a first chunk; rename it")
-            elif f"{found.title}{found.text}".strip():
-                yield passage
-            else:
-                blank += 1
-        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
+        if passage := _passage(row, number, reader):
+            yield passage
+        problems += row.located()
         if len(problems) > MOST_PROBLEMS or (number == MOST_PROBLEMS and "text" not in reader.places):
             break
-    wanted = {"text", *reader.fields} & PassageRow.model_fields.keys() - {
-        f for f, p in reader.fields.items() if p == "#"
-    }
-    lacking = sorted(wanted - reader.places.keys()) if number else ()
-    where = f"{row.location}: " if number == 1 else ""
-    problems[:0] = [where + reader.lacks(name) for name in lacking]
-    reader.say(f"{quantity(blank, 'row')} without a title and a text left out" * (blank > 0))
+    if row is not None and (lacking := reader.never("text")):
+        problems[:0] = lacking
+    reader.say()
 
 
 def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[Passage, ...]:
@@ -425,19 +425,19 @@ def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[P
         raise DataError(
             "corpus", ["is a mapping; pass a list of passages, each a text or {'id': …, 'text': …}"]
         )
-    given, problems = list(items), list[str]()
-    made: list[Passage] = []
-    for number, item in enumerate(given):
-        values: Any = {"text": item} if isinstance(item, str) else item
+    made, problems, reader = list[Passage](), list[str](), Reader(PassageRow, "corpus", {}, "")
+    for number, item in enumerate(items):
+        values = {"text": item} if isinstance(item, str) else item
+        row = FileRow(f"item {number}", dict(values) if isinstance(values, Mapping) else {})
         if isinstance(item, Passage):
             made.append(item)
         elif not isinstance(values, Mapping):
-            problems.append(
-                f"item {number}: {kind(item)} is no passage; pass texts, mappings or ragc.Passage"
-            )
-        else:
-            row = FileRow(f"item {number}", {"id": str(number), **values})
-            made += _passages([row], Reader(PassageRow, "corpus", {}, ""), problems)
+            row.problems.append(f"{kind(item)} is no passage; pass texts, mappings or ragc.Passage")
+        elif is_nothing(value_at(values, reader.paths(values)["text"])):
+            row.problems.append(f"`text` is missing.{nearest('text', row.values)}")
+        elif passage := _passage(row, number, reader):
+            made.append(passage)
+        problems += row.located()
     if problems:
         raise data_error("corpus", problems)
     return tuple(made)

@@ -72,6 +72,10 @@ class FileRow:
                 return
             yield at, item
 
+    def located(self) -> list[str]:
+        """Returns the problems, each with the location of the row."""
+        return [f"{self.location}: {problem}" if self.location else problem for problem in self.problems]
+
     def _lacks(self, name: str) -> bool:
         if name not in self.values:
             self.problems.append(f"`{name}` is missing.{nearest(name, list(self.values)[:1000])}")

@@ -299,14 +299,6 @@ def test_an_id_that_would_pass_for_a_chunk_is_refused(tmp_path: Path) -> None:
         read_corpus(write(tmp_path, {"id": "page#0", "title": "", "text": "t"}))
 
 
-def test_rows_that_are_blank_passages_are_left_out_and_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = write(tmp_path, {"id": 1, "text": "x"}, {"id": 2, "title": "", "text": None})
-    assert read_corpus(path) == (Passage("1", "", "x"),)
-    assert caplog.messages == [f"{path}: 1 row without a title and a text left out."]
-
-
 def test_passages_in_memory_are_texts_mappings_or_records() -> None:
     items: list[Any] = ["a text", {"id": 7, "text": "b"}, {"page_content": "c"}, Passage("p", "T", "d")]
     assert [(p.id, p.text) for p in read_passages(items)] == [
