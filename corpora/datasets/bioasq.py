@@ -47,7 +47,7 @@ def read(row: FileRow, dataset: str) -> Item:
         tuple(dict.fromkeys(answers)),
         gold_ids=tuple(passages),
         context_ids=tuple(passages),
-        extra={"type": type_of, "documents": [_pmid(url) for url in row.texts("documents")], **kept},
+        extra={"type": type_of, "documents": [_pmid(str(url)) for url in row.items("documents")], **kept},
     )
     if not answers and not row.problems:
         raise Skip(f"a {type_of} question whose `{field}` is blank")

@@ -18,7 +18,7 @@ Value = str | int | float | bool
 Conditions = Mapping[str, Value | Sequence[Value]]
 """The value for each dotted path, or several values of which one must match."""
 
-_MAX_SHOWN, _MAX_COUNTED = 5, 1000
+_MAX_SHOWN = 5
 
 
 class Where:
@@ -30,7 +30,7 @@ class Where:
     def __init__(self, conditions: Conditions) -> None:
         self._allowed: dict[str, set[str]] = {}
         self._seen: dict[str, Counter[str]] = {path: Counter() for path in conditions}
-        self._paths: dict[str, None] = {}
+        self._last: Mapping[str, object] = {}
         self._rows = self._kept = 0
         for path, condition in conditions.items():
             values = condition if isinstance(condition, list | tuple) else (condition,)
@@ -48,10 +48,8 @@ class Where:
                 _spelled(item) for item in (value if isinstance(value, list) else [value]) if item is not None
             ]
             met = met and not allowed.isdisjoint(texts)
-            if len(self._seen[path]) < _MAX_COUNTED:
-                self._seen[path].update(text[:60] for text in texts)
-            if len(self._paths) < _MAX_COUNTED:
-                self._paths |= dict.fromkeys(paths(values))
+            self._seen[path].update(text[:60] for text in texts)
+        self._last = values
         self._rows += 1
         self._kept += met
         return met
@@ -61,9 +59,8 @@ class Where:
         found = []
         for path, seen in self._seen.items():
             if not seen and self._rows:
-                near = (
-                    nearest(path, self._paths) or f" Found: {', '.join(map(repr, list(self._paths)[:10]))}."
-                )
+                keys = list(paths(self._last))
+                near = nearest(path, keys) or f" Found: {', '.join(map(repr, keys[:10]))}."
                 found.append(f"the filter asks for `{path}`, which no row has.{near}")
         if found or self._kept or not self._rows:
             return found

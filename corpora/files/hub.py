@@ -107,8 +107,7 @@ class HubRows:
         self._library = datasets
 
     def __iter__(self) -> Iterator[FileRow]:
-        shown = not self._library.are_progress_bars_disabled()
-        if shown and not sys.stderr.isatty():
+        if not sys.stderr.isatty():
             self._library.disable_progress_bars()
         try:
             for split, part in self._parts().items():
@@ -117,9 +116,6 @@ class HubRows:
             raise
         except Exception as error:  # the library raises errors of a dozen kinds; each says what is wrong
             raise self._error(error) from error
-        finally:
-            if shown:
-                self._library.enable_progress_bars()
 
     def _parts(self) -> Mapping[str, Any]:
         """Returns the splits to read, by their names on the Hub."""

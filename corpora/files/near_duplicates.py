@@ -28,7 +28,7 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
     one.
     """
     known = [trigrams(other.whole_text) for other in others]
-    numbers_of = [_numbers(other.whole_text) for other in others]
+    numbers_of = [re.findall(r"\d+", other.whole_text) for other in others]
     counts = Counter(gram for grams in known for gram in grams)
     postings: dict[str, list[int]] = {}
     for position, grams in enumerate(known):
@@ -38,7 +38,7 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
     for question in questions:
         grams = trigrams(question.whole_text)
         candidates = {at for gram in _rarest(grams, counts) for at in postings.get(gram, ())}
-        numbers = _numbers(question.whole_text)
+        numbers = re.findall(r"\d+", question.whole_text)  # with other years or counts they are others
         similar = [(overlap(grams, known[at]), -at) for at in candidates if numbers_of[at] == numbers]
         if similar and (nearest := max(similar))[0] >= THRESHOLD:
             nearest_ids[question.id] = others[-nearest[1]].id
@@ -49,11 +49,6 @@ def trigrams(text: str) -> Trigrams:
     """Returns the character trigrams of the normalised `text`, with two spaces before it and one behind."""
     padded = f"  {normalise(text)} "
     return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
-
-
-def _numbers(text: str) -> list[str]:
-    """Returns the numbers in `text`, in order: questions with other years or counts are other questions."""
-    return re.findall(r"\d+", text)
 
 
 def overlap(one: Trigrams, other: Trigrams) -> float:

@@ -27,7 +27,16 @@ from ragc.corpora.files.filters import Conditions, Where
 from ragc.corpora.files.row import FileRow, kind, short_repr
 from ragc.corpora.files.rows import rows as file_rows
 from ragc.corpora.files.rows import warn_once
-from ragc.corpora.files.values import as_json, as_list, as_text, is_no_answer, is_nothing, paths, value_at
+from ragc.corpora.files.values import (
+    as_json,
+    as_list,
+    as_text,
+    is_no_answer,
+    is_nothing,
+    paths,
+    texts_of,
+    value_at,
+)
 from ragc.errors import DataError, UsageError, nearest
 from ragc.records import HISTORY, Passage, Question, read_turns
 
@@ -48,7 +57,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     "answers": (
         *("answers", "ground_truth", "ground_truths", "gold_answers", "golden_answers", "answer", "gold"),
-        *("expected", "expected_answer", "expected_output", "reference", "reference_answer"),
+        *(
+            "correct_answer",
+            "expected",
+            "expected_answer",
+            "expected_output",
+            "reference",
+            "reference_answer",
+        ),
         *("generation_gt", "possible_answers", "output", "completion", "response", "reply", "antwort"),
     ),
     "gold_ids": ("gold_ids", "retrieval_gt", "positive_ids", "relevant_ids"),
@@ -68,6 +84,7 @@ _RATINGS = frozenset(
         *("liked", "like", "disliked", "dislike"),
     )
 )
+_NO_RATINGS = frozenset(("answer", "answers", "text", "comment", "id", "date", "time"))
 _AGAINST = frozenset(("down", "dislike", "disliked"))
 _UP = (
     "up 1 +1 yes true good positive like liked thumbs_up thumbsup thumbs-up helpful correct \U0001f44d ja gut"
@@ -289,10 +306,8 @@ def read_questions(
             first.setdefault(found.id, row.location)
             questions[found.id] = question
             if path := fields.get("group"):
-                values = as_list(
-                    value_at(row.values, path), cells=row.cells, separator=fields.get("split_ids", "")
-                )
-                groups[found.id] = tuple(text for v in values if (text := as_text(v) or "").strip())
+                value, separator = value_at(row.values, path), fields.get("split_ids", "")
+                groups[found.id] = texts_of(value, cells=row.cells, separator=separator)
         problems += row.located()
         if len(problems) > MOST_PROBLEMS:
             problems.append(f"{row.location}: the reading stopped here, after too many problems")
@@ -349,7 +364,7 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> dict[int, str]:
         words = set(re.findall(r"[a-z]+", str(column).casefold()))
         turned = {"up": "down", "down": "up"} if words & _AGAINST else {}
         given = {number: _vote(row.values.get(column), turned) for number, row in enumerate(rows, 1)}
-        if words.isdisjoint(_RATINGS) or set(given.values()) == {"none"}:
+        if words.isdisjoint(_RATINGS) or words & _NO_RATINGS or set(given.values()) == {"none"}:
             continue
         whole = None not in given.values()
         if not rated and "reply" not in replies:
@@ -367,7 +382,7 @@ def _vote(value: Any, turned: Mapping[str, str]) -> str | None:
     if isinstance(value, Mapping):
         value = next((inner for key, inner in value.items() if key in _RATINGS or key == "value"), "?")
     text = "" if is_nothing(value) else str(as_text(value))
-    vote = _VOTES.get(text.strip().casefold().replace(" ", "_"))
+    vote = _VOTES.get(text.strip(" :").casefold().replace(" ", "_").removesuffix(".0"))
     return turned.get(vote, vote) if vote else vote
 
 

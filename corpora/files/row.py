@@ -44,15 +44,6 @@ class FileRow:
             return value
         return ""
 
-    def texts(self, name: str, *, needed: bool = False) -> tuple[str, ...]:
-        """Returns a list of strings that are not blank; at least one if `needed`."""
-        items = self.items(name, needed=needed)
-        for at, item in self.enumerate_items(items):
-            if not isinstance(item, str) or not item.strip():
-                what = "is empty" if isinstance(item, str) else f"is {kind(item)}, a string is needed"
-                self.problems.append(f"`{name}[{at}]` {what}")
-        return tuple(map(str, items))
-
     def items(self, name: str, *, needed: bool = False) -> list[Any]:
         """Returns a list field; at least one item if `needed`."""
         value = self.values.get(name)

@@ -20,7 +20,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache, partial
 from itertools import chain, pairwise
 from pathlib import Path, PurePath
@@ -31,7 +31,7 @@ from pydantic_core import from_json
 from ragc.core.files import missing_file, open_regular
 from ragc.core.text import first_line
 from ragc.corpora.files.row import FileRow, kind, short_repr
-from ragc.corpora.files.values import as_json
+from ragc.corpora.files.values import as_json, value_at
 
 warn_once = cache(logging.getLogger("ragc.corpora").warning)
 
@@ -190,7 +190,7 @@ def _parse(text: str) -> Any:
 
 
 def _items(value: Any, under: str) -> Iterator[FileRow]:
-    """Yields the items of a document: of a list or of the list at a key, objects by id, or a single row."""
+    """Yields the rows of a document: a list or that at a key, columns, objects by id, or a single row."""
     if isinstance(value, dict):
         key = under or next((name for name in _LISTS if isinstance(value.get(name), list | dict)), "")
         if under and under not in value:
@@ -199,18 +199,19 @@ def _items(value: Any, under: str) -> Iterator[FileRow]:
                 f"holds an object with {keys}; a list, or an object with the list `{under}`, is needed"
             )
         value = value[key] if key else value
-    if isinstance(value, dict) and value and all(isinstance(item, dict) for item in value.values()):
-        value = [{"id": name} | item for name, item in value.items()]
-    flat = (one for item in (value if isinstance(value, list) else [value]) for one in _squad(item))
-    for number, item in enumerate(flat, 1):
-        yield _row(f"item {number}", item)
-
-
-def _squad(item: Any) -> Iterable[Any]:
-    """Returns the questions below an article of SQuAD, and any other item as it is."""
-    if isinstance(item, dict) and isinstance(item.get("paragraphs"), list) and len(item) <= 2:
-        return [one for part in item["paragraphs"] for one in part.get("qas", ())]
-    return [item]
+    if isinstance(value, dict):
+        columns = [list(v.values()) if isinstance(v, dict) and "0" in v else v for v in value.values()]
+        lengths = {len(column) if isinstance(column, list) else 0 for column in columns}
+        if len(lengths) == 1 and 0 not in lengths:
+            value = [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
+        elif value and all(isinstance(item, dict) for item in value.values()):
+            value = [{"id": name} | item for name, item in value.items()]
+    number = 0
+    for item in value if isinstance(value, list) else [value]:
+        articles = isinstance(item, dict) and "paragraphs" in item and item.keys() <= {"title", "paragraphs"}
+        for row in value_at(item, "paragraphs.*.qas") or [item] if articles else [item]:  # SQuAD
+            number += 1
+            yield _row(f"item {number}", row)
 
 
 def _row(location: str, value: object) -> FileRow:
@@ -270,14 +271,12 @@ def _quoted(lines: Iterator[str]) -> Iterator[str]:
         width = width or len(cells)
         ends = after.count("\t") == width - 1 if after else line.endswith(("\r", "\n"))
         if ends and '"' in line and len(cells) == width:
-            texts = [re.sub(r'^(?!"(?:[^"]|"")*"$)(?=").*', _quote, cell, flags=re.DOTALL) for cell in cells]
-            yield "\t".join(texts) + "\n"
+            is_text = re.compile(r'"(?!(?:[^"]|"")*"$)', re.DOTALL)
+            doubled = ['"' + cell.replace('"', '""') + '"' for cell in cells]
+            fixed = (new if is_text.match(old) else old for new, old in zip(doubled, cells, strict=True))
+            yield "\t".join(fixed) + "\n"
         else:
             yield line
-
-
-def _quote(match: re.Match[str]) -> str:
-    return '"' + match[0].replace('"', '""') + '"'
 
 
 def _parquet(file: io.BufferedReader, name: str) -> Iterator[FileRow]:

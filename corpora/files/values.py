@@ -99,6 +99,12 @@ def as_list(value: object, *, cells: bool, separator: str = "") -> list[Any]:
     return [value] if value.strip() or not cells else []
 
 
+def texts_of(value: object, *, cells: bool = False, separator: str = "") -> tuple[str, ...]:
+    """Returns the texts in a list or a single value that are not blank; see `as_list`."""
+    items = as_list(value, cells=cells, separator=separator)
+    return tuple(text for item in items if (text := as_text(item) or "").strip())
+
+
 def as_json(value: object) -> object:
     """Returns `value` with JSON values only: NaN and infinities become null, dates and decimals texts.
 

@@ -140,7 +140,6 @@ def test_nothing_is_drawn_on_a_screen_that_is_none(
     library.enable_progress_bars()
     assert len(questions("hf:./set", tmp_path)) == 1
     assert capfd.readouterr() == ("", "")
-    assert not library.are_progress_bars_disabled()
 
 
 def test_folders_that_cannot_be_read_are_said_to_be_so(library: Any, tmp_path: Path) -> None:

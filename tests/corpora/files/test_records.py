@@ -159,6 +159,8 @@ def test_a_question_whose_answers_say_nothing_is_left_out_and_counted(nothing: o
     [
         ("rating", (1, -1, 1), "ac"),
         ("score", (1.0, 0, None), "a"),
+        ("rating", ("1.0", "-1.0", "1.0"), "ac"),
+        ("reaction_vote", (":+1:", ":-1:", "Thumbs up"), "ac"),
         ("vote", ("up", "down", ""), "a"),
         ("thumbs", ("\U0001f44d", "\U0001f44e", "\U0001f44d"), "ac"),
         ("user_feedback", ("good", "bad", "good"), "ac"),
