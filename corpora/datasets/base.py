@@ -119,21 +119,22 @@ def _by_card(card: Card) -> ReadRow:
 
 def _passages(card: Card, row: FileRow) -> tuple[dict[str, Passage], tuple[str, ...]]:
     """Returns the passages in `row` by id, and the ids of those that support the answer."""
-    under = [path for path in card.passages.get("under", "").split() if path in row.values]
+    under = next((path for path in card.passages.get("under", "").split() if path in row.values), "")
+    name, support = card.passages.get("text", ""), card.passages.get("gold", "")
     passages: dict[str, Passage] = {}
     gold: dict[str, None] = {}
-    for at, item in enumerate(as_list(row.values[under[0]], cells=row.cells) if under else ()):
-        values = {"text": item} if isinstance(item, str) and not card.passages["text"] else item
+    for at, item in row.enumerate_items(as_list(row.values.get(under), cells=row.cells)):
+        values = {"text": item} if isinstance(item, str) and not name else item
         if not isinstance(values, dict):
-            row.problems.append(f"`{under[0]}[{at}]` is {kind(item)}, an object is needed")
+            row.problems.append(f"`{under}[{at}]` is {kind(item)}, an object is needed")
             continue
         inner = FileRow("", values)
         title = inner.text("title", needed=False, blank=True).strip()
-        text = inner.text(card.passages.get("text") or "text", blank=True).strip()
-        supports = inner.values.get(card.passages.get("gold", ""), card.passages.get("gold") == "*")
+        text = inner.text(name or "text", blank=True).strip()
+        supports = support == "*" or (values.get(support) if support else False)
         if not isinstance(supports, bool):
-            inner.problems.append(f"`{card.passages['gold']}` is {kind(supports)}, true or false is needed")
-        row.problems += [f"`{under[0]}[{at}]`: {problem}" for problem in inner.problems]
+            inner.problems.append(f"`{support}` is {kind(supports)}, true or false is needed")
+        row.problems += [f"`{under}[{at}]`: {problem}" for problem in inner.problems]
         passage = passage_of(card.id, title, text)
         if text:
             passages[passage.id] = passage

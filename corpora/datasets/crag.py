@@ -27,7 +27,7 @@ def read(row: FileRow, dataset: str) -> Item:
         row.text("answer")
     answers: dict[str, None] = {}
     for name in _ANSWERS:  # alternatives are a list, which may be spelled, as `"[]"` in the example data
-        for value in as_list(row.values.get(name), cells=name != "answer"):
+        for _, value in row.enumerate_items(as_list(row.values.get(name), cells=name != "answer")):
             if isinstance(value, bool | dict | list):
                 row.problems.append(f"`{name}` holds {kind(value)}, a string is needed")
             elif value is not None and (text := str(value).strip()).lower() not in ("", "nan"):

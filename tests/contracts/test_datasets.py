@@ -164,14 +164,14 @@ def holds(name: str, folder: Path, row: Any) -> Dataset | tuple[str, ...]:
     """The outcome of a file with `row` in its middle: nothing is lost without a word."""
     rows = others(name, row)
     result = outcome(name, write_rows(folder, name, rows))
+    table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
+    there = ("line 3: ",) if table else ("line 2: ", "item 2: ")
     if isinstance(result, Dataset):
         read = len(result.passages if name.startswith("corpus") else result.questions)
         assert read + len(result.skipped) == len(rows)
         assert len(result.skipped) <= 1
-        assert all(rule.startswith(("line 2: ", "item 2: ")) for rule in result.skipped)
+        assert all(rule.startswith(there) for rule in result.skipped)
     else:
-        table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
-        there = ("line 3: ",) if table else ("line 2: ", "item 2: ")
         assert all(problem.startswith(there) for problem in result)
     return result
 
