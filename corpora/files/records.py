@@ -189,7 +189,8 @@ class Reader:
         values = {field: value_at(row.values, path) for field, path in places.items()}
         values = {field: value for field, value in values.items() if not is_nothing(value)}
         self.places |= {field: places[field] for field in values}
-        values.setdefault("id", f"{self._numbered}-{number}" if self._numbered else str(number))
+        if self.fields.get("id", "#") == "#":
+            values.setdefault("id", f"{self._numbered}-{number}" if self._numbered else str(number))
         try:
             return self._model.model_validate(values, context={**self.fields, "cells": row.cells})
         except ValidationError as error:

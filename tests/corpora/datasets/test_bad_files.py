@@ -1,8 +1,7 @@
-"""Damaged files of every data set and form: records that hold, or one clear error; never anything else."""
+"""Truncated files of every data set: an error in a sentence, or the whole rows before the cut."""
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import json
 import re
@@ -11,19 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.corpora import datasets
 from ragc.corpora.datasets.base import Dataset
-from ragc.corpora.files.records import content_fingerprint
 from ragc.errors import DataError
-from tests.examples import examples
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
 )
-PACKINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress}
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
@@ -56,17 +51,9 @@ def read(folder: Path, name: str, data: bytes, packing: str = "") -> Dataset | s
     path = folder / (EXAMPLES[name]["file"] + packing)
     path.write_bytes(data)
     try:
-        loaded = datasets.load(name, path)
+        return datasets.load(name, path)
     except DataError as error:
-        return problem(error, path)
-    content_fingerprint((*loaded.questions, *loaded.passages))
-    return loaded
-
-
-def problem(error: DataError, path: Path) -> str:
-    assert str(error).startswith(f"{path}: ")
-    assert len(str(error)) < 3000
-    return str(error).removeprefix(f"{path}: ")
+        return str(error).removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -87,21 +74,3 @@ def test_a_truncated_file_is_an_error_or_ends_at_a_whole_row(folder: Path, name:
         elif end > 10 and not EXAMPLES[name]["file"].endswith(".tsv"):
             assert re.match(r"(line \d+: )?not JSON: ", outcome), end
             assert "\n" not in outcome, end
-
-
-@settings(max_examples=examples(25))
-@given(data=st.data())
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_damaged_bytes_are_an_error_or_leave_records(
-    folder: Path, name: str, packing: str, data: st.DataObject
-) -> None:
-    whole = PACKINGS[packing](official(name).encode())
-    at = data.draw(st.integers(0, len(whole) - 1))
-    read(folder, name, whole[:at] + data.draw(st.binary(max_size=8)) + whole[at + 3 :], packing)
-
-
-def test_places_that_hold_no_file(tmp_path: Path, name: str) -> None:
-    for path, message in ((tmp_path, "is a folder"), (tmp_path / "none.json", "no such file")):
-        with pytest.raises(DataError) as caught:
-            datasets.load(name, path)
-        assert message in problem(caught.value, path)

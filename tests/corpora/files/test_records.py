@@ -113,6 +113,8 @@ def test_a_map_reads_fields_of_any_shape(tmp_path: Path) -> None:
     assert (question.id, question.answers, question.gold_ids) == ("7", ("Ada",), ("p1",))
     assert question.extra["level"] == "hard"
     assert [q.id for q in read(row, fields=FIELDS | {"id": "#"}, numbered="dev")] == ["dev-1"]
+    with pytest.raises(DataError, match="line 1: `id` is read from `qid`, and nothing is there"):
+        read({**row, "qid": None}, fields=FIELDS)
     path = write(tmp_path, {"doc": 1, "meta": {"name": "T"}, "body": "text"})
     assert read_corpus(path, fields={"id": "doc", "title": "meta.name"}) == (Passage("1", "T", "text"),)
 
