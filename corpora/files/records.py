@@ -71,7 +71,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "title": ("title", "metadata.title", "kwargs.metadata.title", "heading"),
     "text": (
         *("text", "contents", "content", "page_content", "kwargs.page_content", "passage"),
-        *("passage_text", "body", "chunk"),
+        *("passage_text", "body", "chunk", "segment", "document"),
     ),
 }
 """The usual names of fields, in the order in which they are looked for. Other fields have their own name."""
@@ -371,7 +371,8 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> dict[int, str]:
         if not rated and "reply" not in replies:
             warn_once("%s: `%s` looks like a rating and is not used.", reader.name, column)
         elif rated and not whole:
-            warn_once("%s: of `%s` only votes against a reply are used.", reader.name, column)
+            used = "only where it votes against a reply" if "down" in given.values() else "not"
+            warn_once("%s: `%s` looks like a rating and is %s used.", reader.name, column, used)
         for number, vote in given.items():
             if rated and vote and (whole or vote == "down"):
                 votes[number] = min(vote, votes.get(number, vote), key=("down", "none", "up").index)

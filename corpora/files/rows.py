@@ -208,8 +208,12 @@ def _items(value: Any, under: str) -> Iterator[FileRow]:
             value = [{"id": name} | item for name, item in value.items()]
     number = 0
     for item in value if isinstance(value, list) else [value]:
-        articles = isinstance(item, dict) and "paragraphs" in item and item.keys() <= {"title", "paragraphs"}
-        for row in value_at(item, "paragraphs.*.qas") or [item] if articles else [item]:  # SQuAD
+        found: Any = [item]
+        if isinstance(item, dict) and item.keys() <= {"title", "paragraphs"}:  # an article of SQuAD
+            found = value_at(item, "paragraphs.*.qas") or found
+        elif isinstance(item, dict) and isinstance(item.get("row"), dict):  # a row of the Hub's API
+            found = [item["row"]]
+        for row in found:
             number += 1
             yield _row(f"item {number}", row)
 

@@ -24,7 +24,7 @@ AS_JSON = "json"
 
 _LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*)?)"""
 _NUMPY = re.compile(rf"\[\s*{_LITERAL}(?:\s+{_LITERAL})+\s*\]", re.DOTALL)
-_ARRAY = re.compile(r"array\((\[.*\])(?:,\s*dtype=\S+)?\)", re.DOTALL)
+_ARRAY = re.compile(r"\barray\((\[[^\]]*\])(?:,\s*dtype=\w+)?\)")
 _MAX_LITERAL_CHARS = 2**20
 
 
@@ -122,17 +122,20 @@ def as_json(value: object) -> object:
 
 
 def _spelled_list(text: str) -> list[Any] | None:
-    """Returns the list that `text` spells, in JSON, Python or numpy; None if there is none."""
-    if match := _ARRAY.fullmatch(text):
-        text = match[1]
-    if not (text.startswith("[") and text.endswith("]") and len(text) <= _MAX_LITERAL_CHARS):
+    """Returns the list that `text` spells, in JSON, Python or numpy, or SQuAD's object of texts as a list of
+    one; None if there is none.
+    """
+    if len(text) > _MAX_LITERAL_CHARS or text[:1] + text[-1:] not in ("[]", "{}", "a)"):
         return None
+    text = _ARRAY.sub(r"\1", text)
     if _NUMPY.fullmatch(text):  # Python would join its texts
         return [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text, re.DOTALL)]
     for read in (json.loads, ast.literal_eval):
         try:
             value = read(text)
-            return value if isinstance(value, list) else None
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
+        if isinstance(value, dict) and "text" in value:
+            return [value]
+        return value if isinstance(value, list) else None
     return None

@@ -129,6 +129,11 @@ def test_a_map_reads_fields_of_any_shape(tmp_path: Path) -> None:
         ('["Ada", 5, null]', ("Ada", "5")),
         ("['Ada', \"O'Neil\"]", ("Ada", "O'Neil")),
         ("[sic] Ada]", ("[sic] Ada]",)),
+        ("{'a': 1}", ("{'a': 1}",)),
+        (
+            "{'text': array(['Ada', 'A.'], dtype=object), 'answer_start': array([1, 2], dtype=int32)}",
+            ("Ada", "A."),
+        ),
         ("Ada", ("Ada",)),
     ],
 )
@@ -200,6 +205,12 @@ def test_a_rating_that_is_not_used_is_said(
     path = write(tmp_path, row)
     assert read_questions(path, fields=fields).questions[0].answers == ("Ada",)
     assert any("looks like a rating and is not used" in message for message in caplog.messages)
+
+
+def test_stars_are_no_votes_which_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"question": f"{n}?", "response": "x", "rating": n} for n in (5, 1, 4)]
+    assert len(read_questions(write(tmp_path, *rows)).questions) == 3
+    assert any("`rating` looks like a rating and is not used" in message for message in caplog.messages)
 
 
 def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:

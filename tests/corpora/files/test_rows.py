@@ -80,6 +80,10 @@ def write(path: Path, data: bytes | str) -> Path:
         ("x.json", json.dumps({"version": 1, "data": ITEMS}, indent=1).encode()),
         ("x.json", json.dumps({"data": {"a": {"n": 1}, "b": {"n": 2}}}).encode()),
         ("x.json", json.dumps({"a": {"n": 1}, "b": {"n": 2}}).encode()),
+        (
+            "x.json",
+            json.dumps({"rows": [{"row_idx": n, "row": item} for n, item in enumerate(ITEMS)]}).encode(),
+        ),
         ("x.json", json.dumps({"id": ["a", "b"], "n": [1, 2]}).encode()),
         ("x.json", json.dumps({"id": {"0": "a", "1": "b"}, "n": {"0": 1, "1": 2}}).encode()),
         ("no_suffix", LINES.encode()),
