@@ -31,14 +31,18 @@ def read(row: FileRow, dataset: str) -> Item:
         inner.values["choices"] = [{"text": text, "label": label} for text, label in pairs]
         if len(choices["text"]) != len(choices["label"]):
             row.problems.append("`choices` has other numbers of texts and of labels")
-    options = read_parts(inner, "choices", lambda one: (_letter(one, "label"), one.text("text")), needed=True)
+    options = read_parts(
+        inner, "choices", lambda part: (_letter(part, "label"), part.text("text")), needed=True
+    )
     by_letter, key = dict(options), _letter(row, "answerKey")
     if len(by_letter) < len(options) and not row.problems:
         row.problems.append("two options have the same label")
     if key and by_letter and key not in by_letter:
         row.problems.append(f"`answerKey` is option {key}, and the options are {', '.join(by_letter)}")
     texts = read_parts(
-        row, "ctxs", lambda one: (one.text("title", needed=False, blank=True), one.text("text", blank=True))
+        row,
+        "ctxs",
+        lambda part: (part.text("title", needed=False, blank=True), part.text("text", blank=True)),
     )
     passages = [passage_of(dataset, title.strip(), text.strip()) for title, text in texts if text.strip()]
     question = Question(

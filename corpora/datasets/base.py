@@ -89,8 +89,9 @@ def _by_card(card: Card) -> ReadRow:
                 raise Skip(f"`{path}` is {value}")
         values = dict(row.values)
         for name, named in paths.items():
-            held = [value for path in named if not is_nothing(value := value_at(row.values, path))]
-            values[name] = held if len(named) > 1 and name == "answers" else held[0] if held else None
+            present = [value for path in named if not is_nothing(value := value_at(row.values, path))]
+            single = present[0] if present else None
+            values[name] = present if len(named) > 1 and name == "answers" else single
         places = reader.paths(values)
         if isinstance(values.get(places["question"]), list):
             raise Skip("it is a conversation of several turns")
@@ -99,19 +100,19 @@ def _by_card(card: Card) -> ReadRow:
                 row.text(paths.get(name, [places[name]])[0])
         if row.problems:
             return None
-        found = reader.read(FileRow(row.location, values, row.problems, row.cells), number)
+        record = reader.read(FileRow(row.location, values, row.problems, row.cells), number)
         passages, gold = _passages(card, row)
-        if found is None:
+        if record is None:
             return None
-        if not found.answers:
+        if not record.answers:
             raise Skip("no answer says anything")
         if card.id_from == "question" and is_nothing(value_at(values, places["id"])):
-            found.id = f"{card.id}-{hashlib.sha256(found.question.encode()).hexdigest()[:12]}"
+            record.id = f"{card.id}-{hashlib.sha256(record.question.encode()).hexdigest()[:12]}"
         used = {*places.values(), *QuestionRow.model_fields, *card.passages.get("under", "").split()}
-        kept = card.extra or {name: name for name in row.values if name not in used}
-        extra = {name: value_at(row.values, path) for name, path in kept.items()}
+        extras = card.extra or {name: name for name in row.values if name not in used}
+        extra = {name: value_at(row.values, path) for name, path in extras.items()}
         extra = {name: as_json(value) for name, value in extra.items() if value not in (None, "", [], {})}
-        question = found.model_dump() | {"gold_ids": gold, "context_ids": tuple(passages), "extra": extra}
+        question = record.model_dump() | {"gold_ids": gold, "context_ids": tuple(passages), "extra": extra}
         return Question(**question), tuple(passages.values())
 
     return read
@@ -123,10 +124,10 @@ def _passages(card: Card, row: FileRow) -> tuple[dict[str, Passage], tuple[str, 
     name, support = card.passages.get("text", ""), card.passages.get("gold", "")
     passages: dict[str, Passage] = {}
     gold: dict[str, None] = {}
-    for at, item in row.enumerate_items(as_list(row.values.get(under), cells=row.cells)):
+    for index, item in row.enumerate_items(as_list(row.values.get(under), cells=row.cells)):
         values = {"text": item} if isinstance(item, str) and not name else item
         if not isinstance(values, dict):
-            row.problems.append(f"`{under}[{at}]` is {kind(item)}, an object is needed")
+            row.problems.append(f"`{under}[{index}]` is {kind(item)}, an object is needed")
             continue
         inner = FileRow("", values)
         title = inner.text("title", needed=False, blank=True).strip()
@@ -134,7 +135,7 @@ def _passages(card: Card, row: FileRow) -> tuple[dict[str, Passage], tuple[str, 
         supports = support == "*" or (values.get(support) if support else False)
         if not isinstance(supports, bool):
             inner.problems.append(f"`{support}` is {kind(supports)}, true or false is needed")
-        row.problems += [f"`{under}[{at}]`: {problem}" for problem in inner.problems]
+        row.problems += [f"`{under}[{index}]`: {problem}" for problem in inner.problems]
         passage = passage_of(card.id, title, text)
         if text:
             passages[passage.id] = passage
@@ -153,11 +154,11 @@ def read_parts(
     Its problems are added to `row`, prefixed with the place.
     """
     parts = []
-    for at, value in row.enumerate_items(row.items(name, needed=needed)):
+    for index, value in row.enumerate_items(row.items(name, needed=needed)):
         if not isinstance(value, dict):
-            row.problems.append(f"`{name}[{at}]` is {kind(value)}, an object is needed")
+            row.problems.append(f"`{name}[{index}]` is {kind(value)}, an object is needed")
             continue
         inner = FileRow(row.location, value)
         parts.append(read(inner))
-        row.problems += [f"`{name}[{at}]`: {problem}" for problem in inner.problems]
+        row.problems += [f"`{name}[{index}]`: {problem}" for problem in inner.problems]
     return parts

@@ -47,8 +47,8 @@ def load(path: Path) -> Dataset:
         if lost := [name for name in gold if name not in ids]:
             raise DataError(str(path), [f"a judgement of {question.id!r} names {lost[0]!r}, not in {CORPUS}"])
         metadata = question.extra.get("metadata")
-        held = metadata.get("answers", metadata.get("answer")) if isinstance(metadata, Mapping) else None
-        answers = tuple(text.strip() for leaf in leaves(held) if (text := as_text(leaf) or "").strip())
+        answer = metadata.get("answers", metadata.get("answer")) if isinstance(metadata, Mapping) else None
+        answers = tuple(text.strip() for leaf in leaves(answer) if (text := as_text(leaf) or "").strip())
         if gold:
             split = splits[question.id]
             questions.append(replace(question, answers=answers, split=split, gold_ids=tuple(gold)))
@@ -92,7 +92,7 @@ def write(out: Path, splits: Mapping[str, Iterable[Question]], passages: Iterabl
     files: dict[str, list[str]] = {QUERIES: []}
     for split, questions in splits.items():
         lines = ["query-id\tcorpus-id\tscore"]
-        for question in (one for one in questions if one.gold_ids):
+        for question in (query for query in questions if query.gold_ids):
             metadata: dict[str, Any] = {"answers": list(question.answers)} if question.answers else {}
             row = {"_id": question.id, "text": question.question, "metadata": metadata}
             files[QUERIES].append(json_text(row))

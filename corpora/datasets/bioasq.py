@@ -26,19 +26,19 @@ def read(row: FileRow, dataset: str) -> Item:
         near = nearest(type_of[:80], TYPES)
         row.problems.append(f"`type` is {short_repr(type_of)}, one of {', '.join(TYPES)} is needed.{near}")
     field = "ideal_answer" if type_of == "summary" else "exact_answer"
-    held = list(leaves(row.values.get(field)))
-    if field not in row.values or not all(isinstance(text, str) for text in held):
+    texts = list(leaves(row.values.get(field)))
+    if field not in row.values or not all(isinstance(text, str) for text in texts):
         row.problems.append(f"`{field}` is missing or holds what is no text")
-    answers = [text for text in map(str, held) if text.strip()]
+    answers = [text for text in map(str, texts) if text.strip()]
     if type_of == "yesno":
         answers = [answer.strip().rstrip(".").lower() for answer in answers]
         if wrong := [answer for answer in answers if answer not in ("yes", "no")]:
             row.problems.append(
                 f"`{field}` of a yes/no question is {short_repr(wrong[0])}, yes or no is needed"
             )
-    snippets = read_parts(row, "snippets", lambda one: _snippet(one, dataset))
+    snippets = read_parts(row, "snippets", lambda part: _snippet(part, dataset))
     passages = {passage.id: passage for passage in snippets if passage.text}
-    kept: dict[str, object] = {
+    exact: dict[str, object] = {
         name: as_json(row.values[name]) for name in ("exact_answer", "ideal_answer") if name in row.values
     }
     question = Question(
@@ -47,7 +47,7 @@ def read(row: FileRow, dataset: str) -> Item:
         tuple(dict.fromkeys(answers)),
         gold_ids=tuple(passages),
         context_ids=tuple(passages),
-        extra={"type": type_of, "documents": [_pmid(str(url)) for url in row.items("documents")], **kept},
+        extra={"type": type_of, "documents": [_pmid(str(url)) for url in row.items("documents")], **exact},
     )
     if not answers and not row.problems:
         raise Skip(f"a {type_of} question whose `{field}` is blank")

@@ -38,7 +38,7 @@ def read(row: FileRow, dataset: str) -> Item:
     if split is not None and (type(split) is not int or split not in range(len(SPLITS))):
         row.problems.append(f"`split` is {short_repr(split)}, 0 or 1 is needed")
         split = None
-    results = [] if row.problems else read_parts(row, "search_results", lambda one: _page(one, dataset))
+    results = [] if row.problems else read_parts(row, "search_results", lambda part: _page(part, dataset))
     pages = {passage.id: (passage, facts) for passage, facts in results if passage.text}
     facts = {name: row.text(name, needed=False, blank=True) for name in _EXTRA if name in row.values}
     question = Question(

@@ -34,20 +34,20 @@ def read(row: FileRow, dataset: str) -> Item:
     if dataset != "hotpotqa" and row.values.get("context") in (None, []):
         raise Skip("a question without passages is left out (`context` is missing or empty)")
     glue, passages = "" if dataset == "hotpotqa" else " ", []
-    for at, pair in row.enumerate_items(row.items("context", needed=row.values.get("context") != [])):
+    for number, pair in row.enumerate_items(row.items("context", needed=row.values.get("context") != [])):
         match pair:
             case [str(title), [*sentences]] if all(isinstance(sentence, str) for sentence in sentences):
                 passages.append(passage_of(dataset, title.strip(), glue.join(sentences).strip()))
             case _:
-                row.problems.append(f"`context[{at}]` is not a list of a title and a list of sentences")
+                row.problems.append(f"`context[{number}]` is not a list of a title and a list of sentences")
     titles: dict[str, list[str]] = {}
-    for at, fact in row.enumerate_items(row.items("supporting_facts", needed=True)):
+    for number, fact in row.enumerate_items(row.items("supporting_facts", needed=True)):
         match fact:
             case [str(title), _, *_]:
-                titles[title.strip()] = [one.id for one in passages if one.title == title.strip()]
+                titles[title.strip()] = [passage.id for passage in passages if passage.title == title.strip()]
             case _:
                 row.problems.append(
-                    f"`supporting_facts[{at}]` is not a list of a title and a sentence's number"
+                    f"`supporting_facts[{number}]` is not a list of a title and a sentence's number"
                 )
     gold = dict.fromkeys(id for ids in titles.values() for id in ids) if all(titles.values()) else {}
     question = Question(

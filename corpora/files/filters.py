@@ -56,14 +56,14 @@ class Where:
 
     def problems(self) -> list[str]:
         """Returns the problems of the filter after all rows: a path that no row has, or no row left."""
-        found = []
+        lacking = []
         for path, seen in self._seen.items():
             if not seen and self._rows:
                 keys = list(paths(self._last))
                 near = nearest(path, keys) or f" Found: {', '.join(map(repr, keys[:10]))}."
-                found.append(f"the filter asks for `{path}`, which no row has.{near}")
-        if found or self._kept or not self._rows:
-            return found
+                lacking.append(f"the filter asks for `{path}`, which no row has.{near}")
+        if lacking or self._kept or not self._rows:
+            return lacking
         counts = [
             f"`{path}` must be {' or '.join(map(repr, sorted(self._allowed[path])))}, found "
             + ", ".join(f"{value!r} ({n})" for value, n in seen.most_common(_MAX_SHOWN))
@@ -81,9 +81,9 @@ def filter_questions(
     question is left, UsageError as `Where` does.
     """
     where = Where(conditions)
-    own = ("id", "split", "query_time")
+    fields = ("id", "split", "query_time")
     matching = tuple(
-        q for q in questions if where.keeps({name: getattr(q, name) for name in own} | dict(q.extra))
+        q for q in questions if where.keeps({name: getattr(q, name) for name in fields} | dict(q.extra))
     )
     if problems := where.problems():
         raise DataError(name, problems)

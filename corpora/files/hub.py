@@ -165,15 +165,19 @@ class HubRows:
 
     def _rows(self, split: str, part: Any) -> Iterator[FileRow]:
         """Yields the rows of `part` as stored: the Arrow format decodes no images and no audio."""
-        labels = {name: one.names for name, one in (part.features or {}).items() if hasattr(one, "names")}
-        own = {"split": SPLIT_NAMES.get(split, split)} if split else {}
+        labels = {
+            name: feature.names
+            for name, feature in (part.features or {}).items()
+            if hasattr(feature, "names")
+        }
+        split_field = {"split": SPLIT_NAMES.get(split, split)} if split else {}
         numbers, before = count(1), f"{split}, " if split else ""
         for table in part.with_format("arrow").iter(batch_size=256):
             for values in table.to_pylist():
                 for name, names in labels.items():
                     if isinstance(label := values.get(name), int):  # -1 is an unknown one
                         values[name] = names[label] if 0 <= label < len(names) else None
-                yield FileRow(f"{before}item {next(numbers)}", own | values)
+                yield FileRow(f"{before}item {next(numbers)}", split_field | values)
 
     def _error(self, error: Exception) -> DataError:
         import httpx
@@ -197,8 +201,8 @@ def _leads_out(folder: Path) -> Iterator[str]:
 
     Raises the library's errors for an unreadable card.
     """
-    for at, folders, files in os.walk(folder):
-        for link in (Path(at, name) for name in (*folders, *files)):
+    for below, folders, files in os.walk(folder):
+        for link in (Path(below, name) for name in (*folders, *files)):
             if link.is_symlink() and not link.resolve().is_relative_to(folder.resolve()):
                 yield f"`{link.relative_to(folder)}` is a link to a place outside the folder"
     named: list[tuple[Path, Any]] = []

@@ -222,8 +222,8 @@ class Reader:
             name: path for name, path in self.places.items() if path not in (name, self.fields.get(name))
         }
         if taken:
-            said = ", ".join(f"`{name}` is read from `{path}`" for name, path in taken.items())
-            warn_once("%s: %s.", self.name, said)
+            listed = ", ".join(f"`{name}` is read from `{path}`" for name, path in taken.items())
+            warn_once("%s: %s.", self.name, listed)
 
 
 def is_address(text: str) -> bool:
@@ -235,13 +235,13 @@ def files_named(base: Path, text: str) -> list[Path]:
     """Returns the files and folders that `text` names from `base`, a path or a pattern a line; [] where a
     line names none.
     """
-    found: list[Path] = []
+    places: list[Path] = []
     for line in text.splitlines():
         names = [line] if os.path.lexists(base / line) else sorted(glob(line, root_dir=base, recursive=True))  # noqa: PTH207
         if not names:
             return []
-        found += [base / name for name in names]
-    return found
+        places += [base / name for name in names]
+    return places
 
 
 def rows_of(path: Path, fields: Mapping[str, str]) -> Iterator[FileRow]:
@@ -292,23 +292,23 @@ def read_questions(
     skipped: list[str] = []
     groups: dict[str, tuple[str, ...]] = {}
     for number, row in enumerate(read, 1):
-        kept = not row.problems and row_filter.keeps(row.values)
-        found = reader.read(row, number) if kept else None
-        if found:
+        passes = not row.problems and row_filter.keeps(row.values)
+        record = reader.read(row, number) if passes else None
+        if record:
             vote = votes.get(number, "up")
-            question = _question(row, found, reader, vote)
+            question = _question(row, record, reader, vote)
             if answered and not question.answers:
                 why = "its reply is not rated up" if "thumb" in question.extra else "no answer says anything"
                 skipped.append(f"{row.location}: {why}")
                 continue
             row.problems += _lost(question, corpus_ids)
-            if found.id in first:
-                row.problems.append(f"`id` {found.id!r} was used on {first[found.id]} already")
-            first.setdefault(found.id, row.location)
-            questions[found.id] = question
+            if record.id in first:
+                row.problems.append(f"`id` {record.id!r} was used on {first[record.id]} already")
+            first.setdefault(record.id, row.location)
+            questions[record.id] = question
             if path := fields.get("group"):
                 value, separator = value_at(row.values, path), fields.get("split_ids", "")
-                groups[found.id] = texts_of(value, cells=row.cells, separator=separator)
+                groups[record.id] = texts_of(value, cells=row.cells, separator=separator)
         problems += row.located()
         if len(problems) > MOST_PROBLEMS:
             problems.append(f"{row.location}: the reading stopped here, after too many problems")
@@ -324,10 +324,10 @@ def read_questions(
     return Questions(tuple(questions.values()), tuple(skipped), reader.places, groups)
 
 
-def _question(row: FileRow, found: QuestionRow, reader: Reader, vote: str) -> Question:
+def _question(row: FileRow, record: QuestionRow, reader: Reader, vote: str) -> Question:
     used = {*reader.paths(row.values).values(), *QuestionRow.model_fields}
     extra = {str(key): as_json(value) for key, value in row.values.items() if key not in used}
-    answers = found.answers
+    answers = record.answers
     if vote != "up" and answers:
         extra |= {"reply": answers[0], "thumb": vote}
         answers = ()
@@ -335,13 +335,13 @@ def _question(row: FileRow, found: QuestionRow, reader: Reader, vote: str) -> Qu
         read_turns(extra.get(HISTORY))
     except UsageError as error:
         row.problems.append(str(error))
-    return Question(**found.model_dump() | {"answers": answers, "extra": extra})
+    return Question(**record.model_dump() | {"answers": answers, "extra": extra})
 
 
-def _lost(question: Question, known: Container[str] | None) -> Iterator[str]:
+def _lost(question: Question, corpus_ids: Container[str] | None) -> Iterator[str]:
     """Yields the problems of ids that are not `known`."""
     for field_name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):
-        lost = [] if known is None else [one for one in ids if one not in known]
+        lost = [] if corpus_ids is None else [name for name in ids if name not in corpus_ids]
         if lost:
             more = f" and {len(lost) - 3} more" * (len(lost) > 3)
             yield f"`{field_name}` names {', '.join(map(repr, lost[:3]))}{more}, not in the corpus"
@@ -367,14 +367,14 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> dict[int, str]:
         given = {number: _vote(row.values.get(column), turned) for number, row in enumerate(rows, 1)}
         if words.isdisjoint(_RATINGS) or words & _NO_RATINGS or set(given.values()) == {"none"}:
             continue
-        whole = None not in given.values()
+        all_votes = None not in given.values()
         if not rated and "reply" not in replies:
             warn_once("%s: `%s` looks like a rating and is not used.", reader.name, column)
-        elif rated and not whole:
+        elif rated and not all_votes:
             used = "only where it votes against a reply" if "down" in given.values() else "not"
             warn_once("%s: `%s` looks like a rating and is %s used.", reader.name, column, used)
         for number, vote in given.items():
-            if rated and vote and (whole or vote == "down"):
+            if rated and vote and (all_votes or vote == "down"):
                 votes[number] = min(vote, votes.get(number, vote), key=("down", "none", "up").index)
     return votes
 
@@ -413,8 +413,8 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
 
 
 def _passage(row: FileRow, number: int, reader: Reader) -> Passage | None:
-    found = None if row.problems else reader.read(row, number)
-    passage = Passage(found.id, found.title, found.text) if found else None
+    record = None if row.problems else reader.read(row, number)
+    passage = Passage(record.id, record.title, record.text) if record else None
     if passage and passage.parent != passage.id:
         row.problems.append(f"`id` {passage.id!r} ends in '#0', which marks a first chunk; rename it")
     return None if row.problems else passage
@@ -488,9 +488,9 @@ def data_error(where: str, problems: Sequence[str]) -> DataError:
         is_located = re.fullmatch(r"(.*, )?(line|item) \d+", location)
         locations.setdefault(message if is_located else problem, []).extend([location] if is_located else [])
     lines = []
-    for message, at in locations.items():
-        more = f" and {len(at) - 3} more" if len(at) > 3 else ""
-        lines.append(f"{', '.join(at[:3])}{more}: {message}" if at else message)
+    for message, rows in locations.items():
+        more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+        lines.append(f"{', '.join(rows[:3])}{more}: {message}" if rows else message)
     if len(lines) > MAX_LISTED:
         lines[MAX_LISTED:] = [f"and {len(lines) - MAX_LISTED} more"]
     error = DataError(where, problems)

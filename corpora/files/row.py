@@ -58,10 +58,10 @@ class FileRow:
 
     def enumerate_items(self, items: list[Any]) -> Iterator[tuple[int, Any]]:
         """Yields `items` with their numbers from 0; ends early after `MOST_PROBLEMS` problems."""
-        for at, item in enumerate(items):
+        for number, item in enumerate(items):
             if len(self.problems) >= MOST_PROBLEMS:
                 return
-            yield at, item
+            yield number, item
 
     def located(self) -> list[str]:
         """Returns the problems, each with the location of the row."""

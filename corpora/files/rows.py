@@ -104,11 +104,11 @@ def _rows(
     most = max(LONGEST_LINE, MAX_COMPRESSION_RATIO * os.fstat(file.fileno()).st_size)
     sample = stream.read(_SAMPLE)
     stream.seek(0)
-    whole = ".json" in suffixes or sample.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+    as_document = ".json" in suffixes or sample.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
     codec = encoding or _encoding(sample, path.name)
-    lines = _lines(stream, codec, most if whole else LONGEST_LINE, most)
+    lines = _lines(stream, codec, most if as_document else LONGEST_LINE, most)
     tables = [suffix for suffix in suffixes if suffix in (".csv", ".tsv", ".tab")]
-    return _table(lines, delimiter, tables[0]) if tables else _json(lines, under, whole=whole)
+    return _table(lines, delimiter, tables[0]) if tables else _json(lines, under, as_document=as_document)
 
 
 def _encoding(sample: bytes, name: str) -> str:
@@ -158,19 +158,19 @@ def _lines(stream: Any, codec: str, longest: int, most: int) -> Iterator[str]:
         raise Stop(f"cannot be read as {codec} ({reason}); {_NAME_IT}", f"line {number + 1}") from None
 
 
-def _json(lines: Iterator[str], under: str, *, whole: bool) -> Iterator[FileRow]:
+def _json(lines: Iterator[str], under: str, *, as_document: bool) -> Iterator[FileRow]:
     numbered: Iterator[tuple[int, str]]
     numbered = ((number, line.strip()) for number, line in enumerate(lines, 1) if line.strip())
     number, text = next(numbered, (0, ""))
     if not number:
         return
     first = _parse(text)
-    if not isinstance(first, dict) or whole:
-        following = list(numbered) if whole or text in ("{", "[") else []
+    if not isinstance(first, dict) or as_document:
+        following = list(numbered) if as_document or text in ("{", "[") else []
         if not isinstance(first, dict) or not following:
             document = _parse("\n".join([text, *(text for _, text in following)])) if following else first
             if isinstance(document, str) and not isinstance(first, list):
-                raise Stop(document, "" if whole else f"line {number}")
+                raise Stop(document, "" if as_document else f"line {number}")
             if not isinstance(document, str):
                 yield from _items(document, under)
                 return
@@ -208,12 +208,12 @@ def _items(value: Any, under: str) -> Iterator[FileRow]:
             value = [{"id": name} | item for name, item in value.items()]
     number = 0
     for item in value if isinstance(value, list) else [value]:
-        found: Any = [item]
+        parts: Any = [item]
         if isinstance(item, dict) and item.keys() <= {"title", "paragraphs"}:  # an article of SQuAD
-            found = value_at(item, "paragraphs.*.qas") or found
+            parts = value_at(item, "paragraphs.*.qas") or parts
         elif isinstance(item, dict) and isinstance(item.get("row"), dict):  # a row of the Hub's API
-            found = [item["row"]]
-        for row in found:
+            parts = [item["row"]]
+        for row in parts:
             number += 1
             yield _row(f"item {number}", row)
 

@@ -124,25 +124,25 @@ def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
     Groups are taken whole in their order, or the largest first where that gives more questions. Only if no
     question names a group is the last one divided: equal questions are not used twice.
     """
-    whole = any(question.group for group in groups for question in group)
+    is_grouped = any(question.group for group in groups for question in group)
 
     def fill(order: Iterable[int]) -> tuple[list[int], int, int]:
         chosen, left, unfit = list[int](), n, 0
-        for at in order:
+        for position in order:
             if not left:
                 break
-            if len(groups[at]) <= left or not whole:
-                chosen.append(at)
-                left -= min(left, len(groups[at]))
+            if len(groups[position]) <= left or not is_grouped:
+                chosen.append(position)
+                left -= min(left, len(groups[position]))
             else:
                 unfit += 1
         return chosen, left, unfit
 
-    by_size = sorted(range(len(groups)), key=lambda at: -len(groups[at]))
+    by_size = sorted(range(len(groups)), key=lambda position: -len(groups[position]))
     chosen, _, unfit = min(fill(range(len(groups))), fill(by_size), key=lambda filled: filled[1])
-    taken = [question for at in sorted(chosen) for question in groups[at]]
+    taken = [question for position in sorted(chosen) for question in groups[position]]
     used = set(chosen)
-    return tuple(taken[:n]), [group for at, group in enumerate(groups) if at not in used], unfit
+    return tuple(taken[:n]), [group for position, group in enumerate(groups) if position not in used], unfit
 
 
 def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
@@ -154,18 +154,18 @@ def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
         for question in questions:
             keys = [("id", question.id), ("text", normalise(question.whole_text)), ("group", question.group)]
             firsts = [seen.setdefault(key, (name, question)) for key in keys if key[1]]
-            other = next((first for first in firsts if first[0] != name), None)
-            if other and not (question.group and question.group in divided):
-                problems.append(_overlap(other, (name, question)))
+            second = next((first for first in firsts if first[0] != name), None)
+            if second and not (question.group and question.group in divided):
+                problems.append(_overlap(second, (name, question)))
                 divided.add(question.group)
     if problems:
         raise data_error("splits", problems)
 
 
-def _overlap(one: tuple[str, Question], other: tuple[str, Question]) -> str:
+def _overlap(first: tuple[str, Question], second: tuple[str, Question]) -> str:
     """Returns the problem of two questions, each with its split, that belong together."""
-    (name, question), (second, twin) = one, other
-    both = f"{name} and {second} share"
+    (name, question), (twin_split, twin) = first, second
+    both = f"{name} and {twin_split} share"
     if question.id == twin.id:
         return f"{both} the id {question.id!r}"
     if normalise(question.whole_text) == normalise(twin.whole_text):
@@ -193,8 +193,8 @@ def divide(questions: Iterable[Question], seed: int, *, taught: bool) -> dict[st
     """Returns all `questions` as train and dev; without `taught` all are dev."""
     groups = sorted(group_questions(questions, seed), key=len, reverse=True)
     splits: dict[str, Group] = {"train": (), "dev": ()}
-    for at, group in enumerate(groups):
-        splits["train" if taught and (at + at // FOLDS) % FOLDS in (1, 3) else "dev"] += group
+    for position, group in enumerate(groups):
+        splits["train" if taught and (position + position // FOLDS) % FOLDS in (1, 3) else "dev"] += group
     return {name: split for name, split in splits.items() if split}
 
 
@@ -241,8 +241,8 @@ def connected(keys: Mapping[str, Iterable[str]]) -> dict[str, str]:
     first: dict[str, str] = {}
     for name, values in keys.items():
         for value in values:
-            least, other = sorted((root(value), root(first.setdefault(name, value))))
-            parents[other] = least
+            least, second = sorted((root(value), root(first.setdefault(name, value))))
+            parents[second] = least
     labels = {name: root(first[name]) if name in first else "" for name in keys}
     counts = Counter(labels.values())
     return {name: label if counts[label] > 1 else "" for name, label in labels.items()}

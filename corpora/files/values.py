@@ -34,8 +34,8 @@ def value_at(value: Any, path: str) -> Any:
         return value[path]
     head, dot, rest = path.partition(".")
     if isinstance(value, list) and head == "*":
-        found = [value_at(item, rest) if dot else item for item in value]
-        leaves = [leaf for item in found for leaf in (item if isinstance(item, list) else [item])]
+        items = [value_at(item, rest) if dot else item for item in value]
+        leaves = [leaf for item in items for leaf in (item if isinstance(item, list) else [item])]
         return [leaf for leaf in leaves if leaf is not None]
     if isinstance(value, list) and head.isdecimal() and len(head) < 10 and int(head) < len(value):
         inner = value[int(head)]
