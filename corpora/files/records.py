@@ -85,6 +85,7 @@ _RATINGS = frozenset(
     )
 )
 _NO_RATINGS = frozenset(("answer", "answers", "text", "comment", "id", "date", "time"))
+_ONLY_VOTES = frozenset(("vote", "thumbs", "thumb", "liked", "like"))
 _AGAINST = frozenset(("down", "dislike", "disliked"))
 _UP = (
     "up 1 +1 yes true good positive like liked thumbs_up thumbsup thumbs-up helpful correct \U0001f44d ja gut"
@@ -203,10 +204,11 @@ class Reader:
 
     def lacks(self, field: str) -> str:
         """Returns the problem of rows without `field`."""
-        if (path := self.fields.get(field, field)) != field:
-            return f"`{field}` is read from `{path}`, and nothing is there.{nearest(path, paths(self._last))}"
-        table = "corpus_fields" if self._model is PassageRow else "fields"
         listed = ", ".join(map(short_repr, list(self._last)[:8])) or "nothing"
+        if (path := self.fields.get(field, field)) != field:
+            near = nearest(path, paths(self._last)) or f" The row has {listed}."
+            return f"`{field}` is read from `{path}`, and nothing is there.{near}"
+        table = "corpus_fields" if self._model is PassageRow else "fields"
         return f"`{field}` is missing: the row has {listed}; name its field in [data.{table}]"
 
     def never(self, *needed: str) -> list[str]:
@@ -370,10 +372,13 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> dict[int, str]:
         all_votes = None not in given.values()
         if not rated and "reply" not in replies:
             warn_once("%s: `%s` looks like a rating and is not used.", reader.name, column)
-        elif rated and not all_votes:
+        elif rated and not all_votes and words.isdisjoint(_ONLY_VOTES):
             used = "only where it votes against a reply" if "down" in given.values() else "not"
             warn_once("%s: `%s` looks like a rating and is %s used.", reader.name, column, used)
         for number, vote in given.items():
+            if rated and not vote and words & _ONLY_VOTES:
+                text = short_repr(rows[number - 1].values[column])
+                rows[number - 1].problems.append(f"`{column}` is {text}, no vote; write up or down")
             if rated and vote and (all_votes or vote == "down"):
                 votes[number] = min(vote, votes.get(number, vote), key=("down", "none", "up").index)
     return votes

@@ -185,7 +185,7 @@ def _parse(text: str) -> Any:
     try:
         value = from_json(text)
     except ValueError as error:
-        return f"not JSON: {error}"
+        return f"not JSON: {error}".replace("at line 1 column", "at column")
     return value if isinstance(value, dict | list) else f"is {kind(value)}, an object is needed"
 
 

@@ -207,6 +207,11 @@ def test_a_rating_that_is_not_used_is_said(
     assert any("looks like a rating and is not used" in message for message in caplog.messages)
 
 
+def test_a_value_that_is_no_vote_among_thumbs_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, {"question": "Who?", "answer": "Ada", "thumbs": "perhaps"})
+    assert problems(path) == ("line 1: `thumbs` is 'perhaps', no vote; write up or down",)
+
+
 def test_stars_are_no_votes_which_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{"question": f"{n}?", "response": "x", "rating": n} for n in (5, 1, 4)]
     assert len(read_questions(write(tmp_path, *rows)).questions) == 3
@@ -234,7 +239,7 @@ def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
         "line 5: `id` is an object, a text is needed",
         "line 5: `answers` is an object, a text is needed",
         "line 6: `id` 'q1' was used on line 1 already",
-        "line 7: not JSON: EOF while parsing an object at line 1 column 31",
+        "line 7: not JSON: EOF while parsing an object at column 31",
     )
     assert [problem[:8] for problem in found[6:]] == ["line 8: ", "line 9: "]
 
