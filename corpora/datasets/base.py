@@ -1,50 +1,20 @@
-"""Base of the data sets: the card of each, the loader of its official files, and readers of parts of a row.
-
-A data set consists of a card and a reader of one row. The parts of a row are objects in a list, texts in
-lists of lists, and documents.
-"""
+"""The loader of the official files of data sets, by the map of a card or by a module that reads one row."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ragc.corpora.files.records import data_error
-from ragc.corpora.files.row import FileRow, kind, no_columns, short_repr
-from ragc.corpora.files.rows import UTF_8, rows
+from ragc.corpora.datasets.cards import Card
+from ragc.corpora.files.records import QuestionRow, Reader, data_error
+from ragc.corpora.files.row import FileRow, kind
+from ragc.corpora.files.rows import rows
+from ragc.corpora.files.values import as_json, as_list, is_nothing, value_at
 from ragc.errors import DataError
 from ragc.records import Passage, Question
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The facts about a data set for users.
-
-    `file` names the official files to use. `splits` are the official numbers of questions. `metrics` are the
-    ids of the metrics in its papers, and `answer_format` the suitable value of that knob. `under` is the key
-    of the list in a JSON file that holds an object.
-    """
-
-    id: str
-    about: str
-    file: str
-    licence: str
-    home: str
-    citation: str
-    splits: Mapping[str, int] = field(default_factory=dict)
-    metrics: tuple[str, ...] = ("em", "f1")
-    answer_format: str = "short"
-    under: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns a JSON object for `ragc list datasets --json`."""
-        return {name: getattr(self, name) for name in self.__slots__} | {
-            "splits": dict(self.splits),
-            "metrics": list(self.metrics),
-        }
 
 
 class Skip(Exception):
@@ -54,7 +24,7 @@ class Skip(Exception):
 Item = tuple[Question, tuple[Passage, ...]]
 """A question and the passages that come with it."""
 
-ReadRow = Callable[[FileRow], Item]
+ReadRow = Callable[[FileRow], Item | None]
 """Reads one row; adds problems to the row's `problems`, raises Skip if a rule leaves it out."""
 
 
@@ -75,30 +45,28 @@ def passage_of(dataset: str, title: str, text: str) -> Passage:
     return Passage(f"{dataset}-{mark}", title, text)
 
 
-def load(card: Card, read: ReadRow, path: Path) -> Dataset:
-    """Returns everything in the official file at `path`. Raises DataError with every problem of the file."""
+def load(card: Card, path: Path, read: ReadRow | None = None) -> Dataset:
+    """Returns everything in the official file at `path`, by `read` or by the map of the card.
+
+    Raises DataError with every problem of the file.
+    """
+    read = read or _by_card(card)
     questions: dict[str, Question] = {}
     passages: dict[str, Passage] = {}
     problems: list[str] = []
     skipped: list[str] = []
-    for row in rows(path, under=card.under, encoding=UTF_8):
-        item = None
-        if not row.problems:
-            try:
-                item = read(row)
-            except Skip as rule:
-                skipped.append(f"{row.location}: {rule}")
-                continue
-        if row.absent:
-            problems.append(no_columns(row))
-            break
+    for row in rows(path, under=card.under):
+        try:
+            item = None if row.problems else read(row)
+        except Skip as rule:
+            skipped.append(f"{row.location}: {rule}")
+            continue
         if item is not None and not row.problems:
-            question, own = item
-            if question.id in questions:
-                row.problems.append(f"the id {short_repr(question.id)} was used before")
-            questions[question.id] = question
-            passages |= {passage.id: passage for passage in own}
-        problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
+            if item[0].id in questions:
+                row.problems.append(f"the id {item[0].id!r} was used before")
+            questions[item[0].id] = item[0]
+            passages |= {passage.id: passage for passage in item[1]}
+        problems += row.located()
     if problems:
         raise data_error(str(path), problems)
     if not questions:
@@ -106,60 +74,91 @@ def load(card: Card, read: ReadRow, path: Path) -> Dataset:
     return Dataset(tuple(questions.values()), tuple(passages.values()), tuple(skipped))
 
 
+def _by_card(card: Card) -> ReadRow:
+    """Returns the reader of rows that the map of `card` describes."""
+    options = {name: value for name, value in card.fields.items() if name not in QuestionRow.model_fields}
+    paths = {name: value.split() for name, value in card.fields.items() if name not in options}
+    reader = Reader(QuestionRow, card.id, {**options, **{name: name for name in paths}}, "row")
+    number = 0
+
+    def read(row: FileRow) -> Item | None:
+        nonlocal number
+        number += 1
+        for path, value in card.skip.items():
+            if value_at(row.values, path) == value:
+                raise Skip(f"`{path}` is {value}")
+        values = dict(row.values)
+        for name, named in paths.items():
+            present = [value for path in named if not is_nothing(value := value_at(row.values, path))]
+            single = present[0] if present else None
+            values[name] = present if len(named) > 1 and name == "answers" else single
+        places = reader.paths(values)
+        if isinstance(values.get(places["question"]), list):
+            raise Skip("it is a conversation of several turns")
+        for name in ("question",) if card.id_from else ("id", "question"):
+            if is_nothing(value_at(values, places[name])):
+                row.text(paths.get(name, [places[name]])[0])
+        if row.problems:
+            return None
+        record = reader.read(FileRow(row.location, values, row.problems, row.cells), number)
+        passages, gold = _passages(card, row)
+        if record is None:
+            return None
+        if not record.answers:
+            raise Skip("no answer says anything")
+        if card.id_from == "question" and is_nothing(value_at(values, places["id"])):
+            record.id = f"{card.id}-{hashlib.sha256(record.question.encode()).hexdigest()[:12]}"
+        used = {*places.values(), *QuestionRow.model_fields, *card.passages.get("under", "").split()}
+        extras = card.extra or {name: name for name in row.values if name not in used}
+        extra = {name: value_at(row.values, path) for name, path in extras.items()}
+        extra = {name: as_json(value) for name, value in extra.items() if value not in (None, "", [], {})}
+        question = record.model_dump() | {"gold_ids": gold, "context_ids": tuple(passages), "extra": extra}
+        return Question(**question), tuple(passages.values())
+
+    return read
+
+
+def _passages(card: Card, row: FileRow) -> tuple[dict[str, Passage], tuple[str, ...]]:
+    """Returns the passages in `row` by id, and the ids of those that support the answer."""
+    under = next((path for path in card.passages.get("under", "").split() if path in row.values), "")
+    name, support = card.passages.get("text", ""), card.passages.get("gold", "")
+    passages: dict[str, Passage] = {}
+    gold: dict[str, None] = {}
+    for index, item in row.enumerate_items(as_list(row.values.get(under), cells=row.cells)):
+        values = {"text": item} if isinstance(item, str) and not name else item
+        if not isinstance(values, dict):
+            row.problems.append(f"`{under}[{index}]` is {kind(item)}, an object is needed")
+            continue
+        inner = FileRow("", values)
+        title = inner.text("title", needed=False, blank=True).strip()
+        text = inner.text(name or "text", blank=True).strip()
+        supports = support == "*" or (values.get(support) if support else False)
+        if not isinstance(supports, bool):
+            inner.problems.append(f"`{support}` is {kind(supports)}, true or false is needed")
+        row.problems += [f"`{under}[{index}]`: {problem}" for problem in inner.problems]
+        passage = passage_of(card.id, title, text)
+        if text:
+            passages[passage.id] = passage
+            gold |= {passage.id: None} if supports is True else {}
+    return passages, tuple(gold)
+
+
 _Part = TypeVar("_Part")
-
-
-def read_part(row: FileRow, name: str, value: object, read: Callable[[FileRow], _Part]) -> _Part | None:
-    """Returns the result of `read` on the object `value`, at `name` in `row`; None if it is no object.
-
-    Its problems are added to `row`, prefixed with `name`.
-    """
-    if not isinstance(value, dict):
-        row.problems.append(f"`{name}` is {kind(value)}, an object is needed")
-        return None
-    inner = FileRow(row.location, value)
-    result = read(inner)
-    row.problems += [f"`{name}`: {problem}" for problem in inner.problems]
-    return result
 
 
 def read_parts(
     row: FileRow, name: str, read: Callable[[FileRow], _Part], *, needed: bool = False
 ) -> list[_Part]:
-    """Returns the results of `read` on every object in the list `name`; at least one object if `needed`."""
-    values = row.enumerate_items(row.items(name, needed=needed))
-    parts = [read_part(row, f"{name}[{at}]", value, read) for at, value in values]
-    return [item for item in parts if item is not None]
+    """Returns the results of `read` on every object in the list `name`; at least one object if `needed`.
 
-
-def leaves(value: object) -> list[object]:
-    """Returns the items of a list, or of the lists in it, in order; any other value as the only item."""
-    items = [value]
-    for _ in range(2):
-        items = [leaf for item in items for leaf in (item if isinstance(item, list) else [item])]
-    return items
-
-
-def read_texts(row: FileRow, name: str) -> list[str]:
-    """Returns the texts of a field with a text, a list of texts or a list of lists, without blank texts."""
-    if name not in row.values:
-        row.text(name)
-        return []
-    items = leaves(row.values[name])
-    if wrong := [leaf for leaf in items if not isinstance(leaf, str)]:
-        row.problems.append(f"`{name}` holds {kind(wrong[0])}, a string or lists of strings are needed")
-    return [leaf for leaf in items if isinstance(leaf, str) and leaf.strip()]
-
-
-def documents(row: FileRow, name: str, dataset: str) -> tuple[Passage, ...]:
-    """Returns the passages in the list `name` of objects with `title` and `text`.
-
-    A title may be missing or blank. Documents without text and duplicates are left out.
+    Its problems are added to `row`, prefixed with the place.
     """
-    passages = read_parts(row, name, lambda inner: _document(inner, dataset))
-    return tuple({passage.id: passage for passage in passages if passage.text}.values())
-
-
-def _document(row: FileRow, dataset: str) -> Passage:
-    title = row.text("title", needed=False, blank=True).strip()
-    return passage_of(dataset, title, row.text("text", blank=True).strip())
+    parts = []
+    for index, value in row.enumerate_items(row.items(name, needed=needed)):
+        if not isinstance(value, dict):
+            row.problems.append(f"`{name}[{index}]` is {kind(value)}, an object is needed")
+            continue
+        inner = FileRow(row.location, value)
+        parts.append(read(inner))
+        row.problems += [f"`{name}[{index}]`: {problem}" for problem in inner.problems]
+    return parts

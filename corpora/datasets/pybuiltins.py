@@ -81,9 +81,9 @@ def questions() -> tuple[Question, ...]:
         if name not in titles:
             problems.append(f"line {number}: {row['id']}: Python {python_version()} has no {name!r}")
             continue
-        own = name.rpartition(".")[2]
-        called = (f"{name}()", f"{own}()") if titles[name].endswith("()") else ()
-        answers = tuple(dict.fromkeys((name, own, *called)))
+        short = name.rpartition(".")[2]
+        called = (f"{name}()", f"{short}()") if titles[name].endswith("()") else ()
+        answers = tuple(dict.fromkeys((name, short, *called)))
         result.append(Question(row["id"], row["question"], answers, row["split"], (name,)))
     if problems:
         raise DataError(str(_QUESTIONS), problems)

@@ -12,18 +12,6 @@ from ragc.core.tables import Table, Words
 GROUP = "group"
 """The key of a map of fields that names the column of groups; "" turns groups off."""
 
-QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "split", "query_time")
-PASSAGE_FIELDS = ("id", "title", "text")
-
-PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
-QUESTION_OPTIONS = ("split_answers", "split_ids", GROUP, *PASSAGE_OPTIONS)
-"""Keys of a map that are no fields of a record.
-
-The path of the group of a question, which may be that of a field too, the separators of texts ("json": texts
-that spell a list), the key of the list in a JSON file, and for tables the delimiter ("tab" for a tab) and the
-encoding, if they cannot be detected.
-"""
-
 
 def _check_delimiter(text: str) -> str:
     if not re.fullmatch(r"\t|[^\s]|tab", text):

@@ -7,12 +7,15 @@
 
 Each reading asks the Hub for the commit of a revision; that commit is read and recorded. Nothing is read
 without the Hub, because a cached copy may be of another commit. No code of a data set is run. Only files
-inside a folder are read, whatever its card names (`hub_folder`).
+inside a folder are read: its card (`README.md`, `.huggingface.yaml`) and the records of `save_to_disk` name
+files, and the library would follow them to any path and address.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +25,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from ragc.core.text import first_line
-from ragc.corpora.files.hub_folder import files_outside, find_outside_path
 from ragc.corpora.files.records import HUB, is_address
 from ragc.corpora.files.row import FileRow
 from ragc.errors import DataError, UnknownName, UsageError
@@ -35,7 +37,13 @@ SPLIT_NAMES = {"validation": "dev", "valid": "dev", "val": "dev"}
 TIMEOUT = 10.0
 """The most seconds for the Hub to resolve a revision."""
 
-_BATCH = 256
+_OUTSIDE = re.compile(r"::|://|^[/~\\]|(^|[/\\])\.\.([/\\]|$)")
+_REFUSALS = {
+    "GatedRepoError": "its owner gives access on request; ask there, and set HF_TOKEN",
+    "RepositoryNotFoundError": "the Hub has no data set of this name, or shows it to owners only (HF_TOKEN)",
+    "RevisionNotFoundError": "the data set has no such revision",
+    "HFValidationError": "the Hub can have no data set of this name",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +72,13 @@ def parse(address: str) -> HubData:
     for option, value in options.items():
         if option not in OPTIONS:
             raise UnknownName("option of a Hub data set", option, OPTIONS)
-        if not value:
-            raise UsageError(f"The option {option!r} of {address!r} has no value; give one or leave it out.")
+        if not value or (option == "streaming" and value not in ("true", "false")):
+            raise UsageError(
+                f"The option {option!r} of {address!r} needs a value (streaming: true or false)."
+            )
     if not is_address(address) or not name.strip():
         raise UsageError(f"{address!r} names no data set; write hf:org/name, or hf:./folder for a local one.")
-    streaming = options.pop("streaming", "false")
-    if streaming not in ("true", "false"):
-        raise UsageError(f"The option 'streaming' of {address!r} is true or false, found {streaming!r}.")
-    dataset = HubData(name, **options, streaming=streaming == "true")
+    dataset = HubData(name, **{**options, "streaming": options.get("streaming") == "true"})  # type: ignore[arg-type]
     if dataset.is_folder and dataset.revision:
         raise UsageError(f"A folder has no revisions; leave it out of {address!r}.")
     if not dataset.is_folder and name.count("/") > 1:
@@ -91,106 +98,70 @@ class HubRows:
     """
 
     def __init__(self, address: str, base: Path = Path()) -> None:
-        self.address, self.dataset, self.revision = address, parse(address), ""
-        self._base = base
-        _library()
+        self.address, self.dataset, self.revision, self._base = address, parse(address), "", base
+        try:
+            import datasets
+        except ImportError as error:
+            needed = "Data sets of the Hugging Face Hub need the library `datasets`; install ragc[hub]."
+            raise UsageError(needed) from error
+        self._library = datasets
 
     def __iter__(self) -> Iterator[FileRow]:
-        library = _library()
-        shown = not library.are_progress_bars_disabled()
-        if shown and not sys.stderr.isatty():
-            library.disable_progress_bars()
+        if not sys.stderr.isatty():
+            self._library.disable_progress_bars()
         try:
-            for split, part in self._parts(library).items():
+            for split, part in self._parts().items():
                 yield from self._rows(split, part)
-        finally:
-            if shown:
-                library.enable_progress_bars()
-
-    def _parts(self, library: Any) -> Mapping[str, Any]:
-        """Returns the splits to read, by their names on the Hub."""
-        if self.dataset.is_folder:
-            splits = self._folder(library)
-        else:
-            self.revision = self._commit()
-            splits = self._load(library, self.dataset.name)
-        split = self.dataset.split
-        if not isinstance(splits, Mapping):
-            return {split.partition("[")[0]: splits}
-        if not split:
-            return splits
-        if split in splits:
-            return {split: splits[split]}
-        raise self._error(str(UnknownName("split", split, splits)))
-
-    def _folder(self, library: Any) -> Any:
-        folder = (self._base / Path(self.dataset.name).expanduser()).absolute()
-        if not folder.is_dir():
-            raise self._error(f"there is no folder {str(folder)!r}")
-        try:
-            problem = find_outside_path(folder)
-        except Exception as error:  # the library's card readers raise many kinds of errors
-            raise self._error(f"the folder's card cannot be read: {first_line(error, None)}") from error
-        if problem:
-            raise self._error(problem)
-        if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
-            if self.dataset.config or self.dataset.streaming:
-                raise self._error("a folder written by `save_to_disk` has no configurations and no streaming")
-            try:
-                return library.load_from_disk(str(folder))
-            except Exception as error:
-                raise self._error(f"the folder cannot be read: {first_line(error, None)}") from error
-        return self._load(library, str(folder))
-
-    def _commit(self) -> str:
-        """Returns the present commit of the revision: one request to the Hub with the timeout `TIMEOUT`."""
-        import httpx
-        from huggingface_hub import HfApi, errors
-
-        repository, revision = self.dataset.name, self.dataset.revision or None
-        try:
-            commit = HfApi().dataset_info(repository, revision=revision, timeout=TIMEOUT).sha
-        except errors.GatedRepoError as error:
-            raise self._error("its owner gives access on request; ask there, and set HF_TOKEN") from error
-        except errors.RepositoryNotFoundError as error:
-            raise self._error(
-                "the Hub has no data set of this name, or shows it to its owners only (HF_TOKEN)"
-            ) from error
-        except errors.RevisionNotFoundError as error:
-            raise self._error(f"the data set has no revision {revision!r}") from error
-        except errors.HFValidationError as error:
-            raise self._error(
-                f"the Hub can have no data set of this name: {first_line(error, None)}"
-            ) from error
-        except (httpx.HTTPError, errors.OfflineModeIsEnabled, OSError) as error:
-            raise self._unreachable(error) from error
-        if not commit:
-            raise self._error("the Hub does not say which commit this is")
-        return commit
-
-    def _load(self, library: Any, path: str) -> Any:
-        """Returns the splits, or the requested one, of a repository or folder of data files."""
-        import httpx
-
-        split = self.dataset.split or None
-        try:
-            builder = library.load_dataset_builder(
-                path, self.dataset.config or None, revision=self.revision or None
-            )
-            if self.dataset.is_folder and (outside := files_outside(Path(path), builder.config.data_files)):
-                raise self._error(f"the folder's card names {outside!r}, which is not in the folder")
-            if ".cache." in f"{type(builder).__module__}.":  # a cached copy of any commit
-                raise ConnectionError("the Hub stopped answering")
-            if self.dataset.streaming:
-                return builder.as_streaming_dataset(split=split)
-            builder.download_and_prepare()
-            return builder.as_dataset(split=split)
         except DataError:
             raise
-        except (httpx.HTTPError, ConnectionError, TimeoutError) as error:
-            raise self._unreachable(error) from error
         except Exception as error:  # the library raises errors of a dozen kinds; each says what is wrong
-            raise self._error(f"the library `datasets` cannot read it: {first_line(error, None)}") from error
+            raise self._error(error) from error
+
+    def _parts(self) -> Mapping[str, Any]:
+        """Returns the splits to read, by their names on the Hub."""
+        dataset, path = self.dataset, self.dataset.name
+        saved = False
+        if dataset.is_folder:
+            folder = (self._base / Path(path).expanduser()).absolute()
+            if not folder.is_dir():
+                raise DataError(self.address, [f"there is no folder {str(folder)!r}"])
+            if problem := next(_leads_out(folder), ""):
+                raise DataError(self.address, [problem])
+            path = str(folder)
+            saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+        else:
+            from huggingface_hub import HfApi
+
+            info = HfApi().dataset_info(path, revision=dataset.revision or None, timeout=TIMEOUT)
+            self.revision = str(info.sha)
+        if saved and (dataset.config or dataset.streaming):
+            reason = "a folder written by `save_to_disk` has no configurations and no streaming"
+            raise DataError(self.address, [reason])
+        splits = self._library.load_from_disk(path) if saved else self._load(path)
+        if not isinstance(splits, Mapping):
+            return {dataset.split.partition("[")[0]: splits}
+        if dataset.split and dataset.split not in splits:
+            raise DataError(self.address, [str(UnknownName("split", dataset.split, splits))])
+        return {dataset.split: splits[dataset.split]} if dataset.split else splits
+
+    def _load(self, path: str) -> Any:
+        """Returns the splits, or the requested one, of a repository or folder of data files."""
+        dataset, split = self.dataset, self.dataset.split or None
+        builder = self._library.load_dataset_builder(
+            path, dataset.config or None, revision=self.revision or None
+        )
+        if ".cache." in f"{type(builder).__module__}.":  # a cached copy of any commit
+            raise ConnectionError("the Hub stopped answering")
+        files = [str(file) for files in (builder.config.data_files or {}).values() for file in files]
+        outside = [file for file in files if not Path(file).resolve().is_relative_to(Path(path).resolve())]
+        if dataset.is_folder and outside:
+            raise DataError(
+                self.address, [f"the folder's card names {outside[0]!r}, which is not in the folder"]
+            )
+        if dataset.streaming:
+            return builder.as_streaming_dataset(split=split)
+        builder.download_and_prepare()
+        return builder.as_dataset(split=split)
 
     def _rows(self, split: str, part: Any) -> Iterator[FileRow]:
         """Yields the rows of `part` as stored: the Arrow format decodes no images and no audio."""
@@ -199,42 +170,65 @@ class HubRows:
             for name, feature in (part.features or {}).items()
             if hasattr(feature, "names")
         }
-        own = {"split": SPLIT_NAMES.get(split, split)} if split else {}
-        numbers = count(1)
-        try:
-            for table in part.with_format("arrow").iter(batch_size=_BATCH):
-                for values in table.to_pylist():
-                    named = {name: _label(names, values.get(name)) for name, names in labels.items()}
-                    location = f"{split}, item {next(numbers)}" if split else f"item {next(numbers)}"
-                    yield FileRow(location, own | values | named)
-        except Exception as error:  # a stream breaks off, or a file in it is damaged
-            raise self._error(
-                f"the reading broke off in {split or 'the rows'}: {first_line(error, None)}"
-            ) from error
+        split_field = {"split": SPLIT_NAMES.get(split, split)} if split else {}
+        numbers, before = count(1), f"{split}, " if split else ""
+        for table in part.with_format("arrow").iter(batch_size=256):
+            for values in table.to_pylist():
+                for name, names in labels.items():
+                    if isinstance(label := values.get(name), int):  # -1 is an unknown one
+                        values[name] = names[label] if 0 <= label < len(names) else None
+                yield FileRow(f"{before}item {next(numbers)}", split_field | values)
 
-    def _unreachable(self, error: Exception) -> DataError:
-        offline = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else first_line(error, None)
-        return self._error(
-            f"the Hugging Face Hub cannot be reached ({offline}); try again with a network, or name a copy "
-            "in a folder: hf:./folder"
-        )
+    def _error(self, error: Exception) -> DataError:
+        import httpx
 
-    def _error(self, problem: str) -> DataError:
-        return DataError(self.address, [problem])
-
-
-def _library() -> Any:
-    try:
-        import datasets
-    except ImportError as error:
-        raise UsageError(
-            "Data sets of the Hugging Face Hub need the library `datasets`; install ragc[hub]."
-        ) from error
-    return datasets
+        reason = _REFUSALS.get(type(error).__name__, "") or f"it cannot be read: {first_line(error, None)}"
+        if (
+            not self.dataset.is_folder
+            and isinstance(error, httpx.HTTPError | OSError)
+            and type(error).__name__ not in _REFUSALS
+        ):
+            why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else first_line(error, None)
+            reason = (
+                f"the Hugging Face Hub cannot be reached ({why}); try again with a network, or name a copy "
+            )
+            reason += "in a folder: hf:./folder"
+        return DataError(self.address, [reason])
 
 
-def _label(names: list[str], value: object) -> object:
-    """Returns the name of a class label; None for the unknown labels -1 and null."""
-    if not isinstance(value, int):
-        return value
-    return names[value] if 0 <= value < len(names) else None
+def _leads_out(folder: Path) -> Iterator[str]:
+    """Yields a sentence on each link and file name in `folder` that leads out of it.
+
+    Raises the library's errors for an unreadable card.
+    """
+    for below, folders, files in os.walk(folder):
+        for link in (Path(below, name) for name in (*folders, *files)):
+            if link.is_symlink() and not link.resolve().is_relative_to(folder.resolve()):
+                yield f"`{link.relative_to(folder)}` is a link to a place outside the folder"
+    named: list[tuple[Path, Any]] = []
+    if (card := folder / "README.md").is_file():
+        from huggingface_hub import DatasetCard
+
+        loaded: Any = DatasetCard.load(card)
+        named.append((card, loaded.data.to_dict().get("configs")))
+    if (card := folder / ".huggingface.yaml").is_file():
+        import yaml
+
+        named.append((card, yaml.safe_load(card.read_text("utf-8"))))
+    for record in (*folder.rglob("state.json"), folder / "dataset_dict.json"):
+        if record.is_file():
+            values = json.loads(record.read_text("utf-8"))
+            named.append((record, [values.get("splits"), values.get("_data_files")]))
+    for file, value in named:
+        for text in _texts(value):
+            if _OUTSIDE.search(text):
+                shown = f"`{file.relative_to(folder)}` names {text[:200]!r}"
+                yield f"{shown}, which is not a path within the folder"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yields every text in `value`."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(inner)

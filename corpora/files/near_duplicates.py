@@ -27,19 +27,23 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
     """Returns the id of the most similar near duplicate among `others`, by the ids of `questions` that have
     one.
     """
-    known = [trigrams(other.whole_text) for other in others]
-    numbers_of = [_numbers(other.whole_text) for other in others]
-    counts = Counter(gram for grams in known for gram in grams)
+    grams_of = [trigrams(second.whole_text) for second in others]
+    numbers_of = [re.findall(r"\d+", second.whole_text) for second in others]
+    counts = Counter(gram for grams in grams_of for gram in grams)
     postings: dict[str, list[int]] = {}
-    for position, grams in enumerate(known):
+    for position, grams in enumerate(grams_of):
         for gram in _rarest(grams, counts):
             postings.setdefault(gram, []).append(position)
     nearest_ids = {}
     for question in questions:
         grams = trigrams(question.whole_text)
-        candidates = {at for gram in _rarest(grams, counts) for at in postings.get(gram, ())}
-        numbers = _numbers(question.whole_text)
-        similar = [(overlap(grams, known[at]), -at) for at in candidates if numbers_of[at] == numbers]
+        candidates = {position for gram in _rarest(grams, counts) for position in postings.get(gram, ())}
+        numbers = re.findall(r"\d+", question.whole_text)  # with other years or counts they are others
+        similar = [
+            (overlap(grams, grams_of[position]), -position)
+            for position in candidates
+            if numbers_of[position] == numbers
+        ]
         if similar and (nearest := max(similar))[0] >= THRESHOLD:
             nearest_ids[question.id] = others[-nearest[1]].id
     return nearest_ids
@@ -48,17 +52,12 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
 def trigrams(text: str) -> Trigrams:
     """Returns the character trigrams of the normalised `text`, with two spaces before it and one behind."""
     padded = f"  {normalise(text)} "
-    return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
+    return frozenset(padded[position : position + 3] for position in range(len(padded) - 2))
 
 
-def _numbers(text: str) -> list[str]:
-    """Returns the numbers in `text`, in order: questions with other years or counts are other questions."""
-    return re.findall(r"\d+", text)
-
-
-def overlap(one: Trigrams, other: Trigrams) -> float:
+def overlap(first: Trigrams, second: Trigrams) -> float:
     """Returns the Jaccard similarity of two sets, from 0 to 1."""
-    return len(one & other) / len(one | other)
+    return len(first & second) / len(first | second)
 
 
 def _rarest(grams: Trigrams, counts: Mapping[str, int]) -> list[str]:

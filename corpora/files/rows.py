@@ -1,335 +1,311 @@
-"""Reads rows of JSON lines, JSON, CSV, TSV and Parquet files, compressed or not, with the problems of each
-row.
+"""Reads rows of JSON lines, JSON, CSV, TSV and Parquet files, packed or not, with the problems of each row.
 
-A row is one object a line, an item of a list, or a record of a table. Tables are CSV and TSV files with a
-header, and Parquet files. The file name decides the format. The first bytes decide whether it is gzip or
-bzip2, and whether a file of JSON lines is a JSON list. A leading byte-order mark and blank lines are skipped.
-All text is UTF-8, except in tables (`tables`).
+A row is one object a line, an item of a list, or a record of a table with a header. The first bytes decide
+how a file is packed (gzip, bzip2, xz, a zip archive of one file), the name whether it is a table, and the
+header which delimiter it has. Text is UTF-8, what its byte-order mark says, or what charset-normalizer finds,
+which is logged. Blank lines and records are skipped.
 """
 
 from __future__ import annotations
 
 import bz2
+import codecs
+import csv
 import gzip
-import json
-import math
+import io
+import logging
+import lzma
 import os
-import sys
+import re
+import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
-from io import BufferedReader, BytesIO, RawIOBase
-from pathlib import Path
-from typing import Any, BinaryIO, Never, cast
+from functools import cache, partial
+from itertools import chain, pairwise
+from pathlib import Path, PurePath
+from typing import Any, cast
 
-from ragc.core.files import open_regular
-from ragc.corpora.files.row import (
-    BOM,
-    DEEPEST,
-    FileRow,
-    Stop,
-    is_flat,
-    kind,
-    problem_row,
-    short_repr,
-    unreadable,
-)
-from ragc.errors import nearest
+from pydantic_core import from_json
+
+from ragc.core.files import missing_file, open_regular
+from ragc.core.text import first_line
+from ragc.corpora.files.row import FileRow, kind, short_repr
+from ragc.corpora.files.values import as_json, value_at
+
+warn_once = cache(logging.getLogger("ragc.corpora").warning)
 
 LONGEST_LINE = 64 * 2**20
-"""The most bytes of a line; at a longer one reading stops with a problem."""
-
-UTF_8 = "utf-8"
-
-LARGEST_DOCUMENT = 4 * 2**30
-"""The most unpacked bytes of a JSON document, which is read as a whole."""
-
-_SNIFFED_BYTES = 1 << 10
-_SNIFFED = 20
-"""The first lines that decide whether a file is one of JSON lines, and whether a list that is no JSON is."""
+"""The most characters of a line; at a longer one reading stops with a problem."""
 
 MAX_COMPRESSION_RATIO = 200
-"""The greatest ratio of unpacked to compressed size, for files that unpack to more than `LONGEST_LINE`."""
+"""The most characters for each byte of a file that holds more than `LONGEST_LINE`."""
 
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_PACKED = (".gz", ".bz2")
-_ROW_FILES = (
-    "a corpus or question file is one file of rows: JSON lines, JSON, CSV, TSV or Parquet. Of other "
-    'documents take the text, and write a line for each passage: {"id": "1", "title": "", "text": "..."}'
-)
-_PROSE = {
-    ".md": "Markdown",
-    ".markdown": "Markdown",
-    ".rst": "reStructuredText",
-    ".txt": "plain text (a table is named .csv or .tsv)",
-    ".html": "HTML",
-    ".htm": "HTML",
-    ".xml": "XML",
-    ".rtf": "RTF",
-    ".tex": "LaTeX",
-}
-_OFFICE = {
-    ".xlsx": "an Excel workbook (save the sheet as CSV)",
-    ".xlsm": "an Excel workbook (save the sheet as CSV)",
-    ".xls": "an Excel workbook (save the sheet as CSV)",
-    ".ods": "a spreadsheet (save the sheet as CSV)",
-    ".docx": "a Word document",
-    ".doc": "a Word document",
-    ".odt": "a text document",
-    ".pptx": "a presentation",
-    ".epub": "an EPUB",
-    ".zip": "a zip archive",
-}
+_SAMPLE = 2**20
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# What text that is not UTF-8 may be.
+_ENCODINGS = [
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1256"),
+    *("cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
+]
+_NAME_IT = 'save it as UTF-8, or name its encoding where the fields are named, as in encoding = "cp1251"'
+_PACKINGS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+# Keys of the list in a JSON file that holds an object.
+_LISTS = ("data", "rows", "questions", "passages", "examples", "items")
+
+
+class Stop(Exception):
+    """A file cannot be read further; the arguments are the problem and its location, "" for the file."""
 
 
 def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[FileRow]:
     """Yields every row of the file at `path`, in order, each with its problems.
 
-    A `.json` file is a list, an object with a list `under` that key, one object a line, or objects by id. A
-    row with problems has no values. Problems of the whole file have the location "". `delimiter` and
-    `encoding` are those of a table; "" detects them, and "utf-8" allows nothing else.
+    A JSON file is a list, an object with a list, by default at one of the usual keys, else at `under`, one
+    object a line, or objects by id. A row with problems has no values. Problems of the whole file have the
+    location "". `delimiter` and `encoding` are found where they are "".
     """
+    number, problem, location = 0, "", ""
+    try:
+        with open_regular(path) as file:
+            for row in _rows(file, path, under, delimiter, encoding):
+                number += 1
+                yield row
+    except Stop as stop:
+        problem, location = (*stop.args, "")[:2]
+    except FileNotFoundError:
+        problem = missing_file(f"looked for {str(path.absolute())!r}", path.name, path.parent)
+    except IsADirectoryError:
+        problem = "is a folder; name a file of rows: JSON lines, JSON, CSV, TSV or Parquet"
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError) as error:
+        how = "ends early" if isinstance(error, EOFError) else "is damaged"
+        problem = f"the packed stream {how}, after row {number}; copy or download the file again"
+        if isinstance(error, OSError) and error.errno is not None:
+            problem = f"cannot be read: {error.strerror or error}"
+    if problem:
+        yield FileRow(location, {}, [problem])
+
+
+def _rows(
+    file: io.BufferedReader, path: Path, under: str, delimiter: str, encoding: str
+) -> Iterator[FileRow]:
+    start, suffixes = file.peek(8)[:8], [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".parquet"]:
+        return _parquet(file, path.name)
+    if start.startswith((b"%PDF-", b"\xd0\xcf\x11\xe0")):
+        raise Stop("is a document; rows are needed, as JSON lines, JSON, CSV, TSV or Parquet have them")
+    stream = _PACKINGS[start[:2]](file) if start[:2] in _PACKINGS else file
+    if start.startswith(b"PK\x03\x04"):
+        archive = zipfile.ZipFile(file)
+        names = [name for name in archive.namelist() if name[-1:] != "/" and not name.startswith("__MACOSX")]
+        if len(names) != 1:
+            raise Stop("is an office document or an archive of several files; name a file of rows")
+        stream, suffixes = archive.open(names[0]), PurePath(names[0].lower()).suffixes
+    most = max(LONGEST_LINE, MAX_COMPRESSION_RATIO * os.fstat(file.fileno()).st_size)
+    sample = stream.read(_SAMPLE)
+    stream.seek(0)
+    as_document = ".json" in suffixes or sample.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
+    codec = encoding or _encoding(sample, path.name)
+    lines = _lines(stream, codec, most if as_document else LONGEST_LINE, most)
+    tables = [suffix for suffix in suffixes if suffix in (".csv", ".tsv", ".tab")]
+    return _table(lines, delimiter, tables[0]) if tables else _json(lines, under, as_document=as_document)
+
+
+def _encoding(sample: bytes, name: str) -> str:
+    """Returns the encoding of a text that begins with `sample`. Raises Stop where none is sure."""
+    for mark, codec in _MARKS.items():
+        if sample.startswith(mark):
+            return codec
+    if b"\0" in sample[:4]:  # as UTF-16 without a mark has it
+        return "utf-16-be" if sample[:1] == b"\0" else "utf-16-le"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+        return "utf-8-sig"
+    except UnicodeDecodeError as error:
+        line = f"line {sample[: error.start].count(10) + 1}"
+    damaged = sample.decode("utf-8", "ignore")
+    if 2 * sum(not char.isascii() for char in damaged) > len(sample) - len(damaged.encode()):
+        raise Stop(f"holds bytes that are not UTF-8, among others that are; {_NAME_IT}", line)
+    from charset_normalizer import from_bytes
+
+    matches = list(from_bytes(sample, cp_isolation=_ENCODINGS))
+    best = [m for m in matches if (m.chaos, m.coherence) == (matches[0].chaos, matches[0].coherence)]
+    names = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
+    if "cp1252" not in names and len(best) != 1:
+        raise Stop(f"is not UTF-8, and no other encoding is sure; {_NAME_IT}", line)
+    codec = "cp1252" if "cp1252" in names else names[0]
+    warn_once(
+        "%s is read as %s, since its %s is not UTF-8; if that is wrong, %s", name, codec, line, _NAME_IT
+    )
+    return codec
+
+
+def _lines(stream: Any, codec: str, longest: int, most: int) -> Iterator[str]:
+    """Yields the lines of a text with their ends. Raises Stop for a long line and after `most` characters."""
+    number = size = 0
+    try:
+        with io.TextIOWrapper(stream, codec, newline="") as text:
+            for line in iter(partial(text.readline, longest + 1), ""):
+                number, size = number + 1, size + len(line)
+                if len(line) > longest:
+                    raise Stop(f"is longer than {longest // 2**20} MiB", f"line {number}")
+                if size > most:
+                    raise Stop(f"holds more than {most // 2**20} MiB, far more than data of its size does")
+                line.encode()  # halves of surrogate pairs, which some encodings can spell, are no characters
+                yield line
+    except (UnicodeError, LookupError, ValueError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise Stop(f"cannot be read as {codec} ({reason}); {_NAME_IT}", f"line {number + 1}") from None
+
+
+def _json(lines: Iterator[str], under: str, *, as_document: bool) -> Iterator[FileRow]:
+    numbered: Iterator[tuple[int, str]]
+    numbered = ((number, line.strip()) for number, line in enumerate(lines, 1) if line.strip())
+    number, text = next(numbered, (0, ""))
+    if not number:
+        return
+    first = _parse(text)
+    if not isinstance(first, dict) or as_document:
+        following = list(numbered) if as_document or text in ("{", "[") else []
+        if not isinstance(first, dict) or not following:
+            document = _parse("\n".join([text, *(text for _, text in following)])) if following else first
+            if isinstance(document, str) and not isinstance(first, list):
+                raise Stop(document, "" if as_document else f"line {number}")
+            if not isinstance(document, str):
+                yield from _items(document, under)
+                return
+        numbered = iter(following)
+    yield _row(f"line {number}", first)
+    for number, text in numbered:
+        yield _row(f"line {number}", _parse(text))
+
+
+def _parse(text: str) -> Any:
+    """Returns the JSON value of `text`; a string says what is wrong with it."""
+    try:
+        value = from_json(text)
+    except ValueError as error:
+        return f"not JSON: {error}".replace("at line 1 column", "at column")
+    return value if isinstance(value, dict | list) else f"is {kind(value)}, an object is needed"
+
+
+def _items(value: Any, under: str) -> Iterator[FileRow]:
+    """Yields the rows of a document: a list or that at a key, columns, objects by id, or a single row."""
+    if isinstance(value, dict):
+        key = under or next((name for name in _LISTS if isinstance(value.get(name), list | dict)), "")
+        if under and under not in value:
+            keys = ", ".join(map(short_repr, list(value)[:5]))
+            raise Stop(
+                f"holds an object with {keys}; a list, or an object with the list `{under}`, is needed"
+            )
+        value = value[key] if key else value
+    if isinstance(value, dict):
+        columns = [list(v.values()) if isinstance(v, dict) and "0" in v else v for v in value.values()]
+        lengths = {len(column) if isinstance(column, list) else 0 for column in columns}
+        if len(lengths) == 1 and 0 not in lengths:
+            value = [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
+        elif value and all(isinstance(item, dict) for item in value.values()):
+            value = [{"id": name} | item for name, item in value.items()]
+    number = 0
+    for item in value if isinstance(value, list) else [value]:
+        parts: Any = [item]
+        if isinstance(item, dict) and item.keys() <= {"title", "paragraphs"}:  # an article of SQuAD
+            parts = value_at(item, "paragraphs.*.qas") or parts
+        elif isinstance(item, dict) and isinstance(item.get("row"), dict):  # a row of the Hub's API
+            parts = [item["row"]]
+        for row in parts:
+            number += 1
+            yield _row(f"item {number}", row)
+
+
+def _row(location: str, value: object) -> FileRow:
+    if isinstance(value, dict):
+        return FileRow(location, value)
+    return FileRow(
+        location, {}, [value if isinstance(value, str) else f"is {kind(value)}, an object is needed"]
+    )
+
+
+def _table(lines: Iterator[str], delimiter: str, suffix: str) -> Iterator[FileRow]:
+    """Yields one row a record; a cell with backslash and N, as databases export null, is null."""
+    if delimiter and (len(delimiter) > 1 or delimiter in '"\r\n\0'):
+        raise Stop(f"delimiter = {short_repr(delimiter)} cannot separate columns; give one character")
+    csv.field_size_limit(LONGEST_LINE)
+    records = _records(lines, delimiter, suffix)
+    header = [name.strip() for name in next(records, (0, [""]))[1]]
+    width = max((n for n, name in enumerate(header, 1) if name), default=0)
+    if twice := [name for name, times in Counter(header[:width]).items() if times > 1]:
+        raise Stop(f"the header names the column {short_repr(twice[0])} twice; rename one")
+    for start, cells in records:
+        values = dict(zip(header[:width], (None if cell == r"\N" else cell for cell in cells), strict=False))
+        if len(cells) >= width and not any(map(str.strip, cells[width:])):
+            yield FileRow(f"line {start}", values, cells=True)
+        else:
+            yield FileRow(f"line {start}", {}, [f"has {len(cells)} values, and the header has {width}"])
+
+
+def _records(lines: Iterator[str], delimiter: str, suffix: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the records that are not blank, the header first, each with the number of its first line."""
+    before, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
+    if match := re.fullmatch(r'"?sep=([^"\r\n])"?\s*', first, re.IGNORECASE):  # Excel's
+        delimiter, first, before = delimiter or match[1], next(lines, ""), before + 1
+    if not delimiter:
+        usual = "," if suffix == ".csv" else "\t"
+        widths = {mark: len(next(csv.reader([first], delimiter=mark), ())) for mark in (usual, *",;\t|")}
+        delimiter = max(widths, key=widths.__getitem__)
+    lines = chain([first], lines)
+    reader = csv.reader(_quoted(lines) if delimiter == "\t" else lines, delimiter=delimiter, strict=True)
+    start = before + 1
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield start, cells
+            start = before + reader.line_num + 1
+    except csv.Error as error:
+        raise Stop(f"is no table: {error}", f"line {start}") from error
+
+
+def _quoted(lines: Iterator[str]) -> Iterator[str]:
+    """Yields the lines of a table with tabs; in a line that is a record by itself, a quotation mark that
+    opens a cell and is not closed in it is one of the text.
+    """
+    width = 0
+    for line, after in pairwise(chain(lines, [""])):
+        cells = line.rstrip("\r\n").split("\t")
+        width = width or len(cells)
+        ends = after.count("\t") == width - 1 if after else line.endswith(("\r", "\n"))
+        if ends and '"' in line and len(cells) == width:
+            is_text = re.compile(r'"(?!(?:[^"]|"")*"$)', re.DOTALL)
+            doubled = ['"' + cell.replace('"', '""') + '"' for cell in cells]
+            fixed = (new if is_text.match(old) else old for new, old in zip(doubled, cells, strict=True))
+            yield "\t".join(fixed) + "\n"
+        else:
+            yield line
+
+
+def _parquet(file: io.BufferedReader, name: str) -> Iterator[FileRow]:
+    """Yields one row a record; columns of bytes, such as pictures, are left out, which is logged."""
+    try:
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise Stop("is a Parquet file, which needs pyarrow; install it, or give JSON lines") from error
     number = 0
     try:
-        with open_regular(path) as plain:
-            suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
-            if foreign := _foreign(plain.peek(8)[:8], suffix):
-                raise Stop(problem_row(f"is {foreign}; {_ROW_FILES}"))
-            for row in _read(_unpack(plain), suffix, under, delimiter, encoding, path.name):
+        table = ParquetFile(file)
+        schema = table.schema_arrow
+        if twice := [column for column, times in Counter(schema.names).items() if times > 1]:
+            raise Stop(f"has the column {short_repr(twice[0])} twice; rename one")
+        binary = [column.name for column in schema if "binary" in str(column.type)]
+        if binary:
+            warn_once("%s: the columns of bytes are left out: %s", name, ", ".join(binary))
+        for batch in table.iter_batches(1000, columns=[n for n in schema.names if n not in binary]):
+            for values in batch.to_pylist():
                 number += 1
-                yield row if row.problems or is_flat(row.values) else problem_row(_TOO_DEEP, row.location)
-    except Stop as stop:
-        yield stop.row
-    except FileNotFoundError:
-        yield problem_row(_missing_message(path))
-    except IsADirectoryError:
-        yield problem_row(f"is a folder; {_ROW_FILES}")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        how = "ends early" if isinstance(error, EOFError) else "is damaged"
-        yield problem_row(f"the packed stream {how}, after row {number}; copy or download the file again")
-    except OSError as error:
-        if error.errno is None:  # bz2's error for a damaged stream
-            yield problem_row(
-                f"the packed stream is damaged, after row {number}; copy or download the file again"
-            )
-        else:
-            yield problem_row(f"cannot be read: {error.strerror or error}")
-
-
-def _read(
-    stream: BufferedReader, suffix: str, under: str, delimiter: str, encoding: str, label: str
-) -> Iterator[FileRow]:
-    if suffix == ".parquet":
-        from ragc.corpora.files.tables import parquet
-
-        return parquet(stream)
-    start = stream.peek(4)
-    if suffix in (".csv", ".tsv") and not (encoding == UTF_8 and start[:2] in _UTF_16):
-        from ragc.corpora.files.decoding import decode_lines
-        from ragc.corpora.files.tables import records
-
-        lines = decode_lines(
-            _numbered_lines(stream), stream, start[:4], encoding=encoding, longest=LONGEST_LINE, label=label
-        )
-        return records(lines, delimiter, LONGEST_LINE, usual="\t" if suffix == ".tsv" else ",")
-    if start[:2] in _UTF_16:
-        raise Stop(problem_row("is UTF-16, and UTF-8 is needed; save it in that encoding"))
-    first = start.removeprefix(BOM).lstrip()[:1]
-    if suffix in _PROSE and first not in (b"{", b"["):
-        raise Stop(problem_row(f"is {_PROSE[suffix]}; {_ROW_FILES}"))
-    if suffix == ".json":
-        return _document(stream, under)
-    return _list(stream, under) if first == b"[" else _lines(stream)
-
-
-def _foreign(start: bytes, suffix: str) -> str:
-    """Returns the type of a file that holds no rows, by its first bytes and its name; "" for others."""
-    if start.startswith(b"%PDF-"):
-        return "a PDF"
-    if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        return _OFFICE.get(suffix, "an archive or a document of an office program")
-    return ""
-
-
-class _UnpackedStream(RawIOBase):
-    """The unpacked `stream`; raises Stop after `most` bytes."""
-
-    def __init__(self, stream: BinaryIO, most: int) -> None:
-        self._stream, self._left, self._most = cast(BufferedReader, stream), most, most
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._stream.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
-            more = f"unpacks to more than {self._most // 2**20} MiB, far more than data does"
-            raise Stop(problem_row(f"{more}; unpack it yourself if that is right"))
-        return count
-
-
-def _unpack(plain: BufferedReader) -> BufferedReader:
-    start = plain.peek(3)[:3]
-    if start[:2] != b"\x1f\x8b" and start != b"BZh":
-        return plain
-    stream = gzip.GzipFile(fileobj=plain) if start != b"BZh" else bz2.BZ2File(plain)
-    most = max(LONGEST_LINE, MAX_COMPRESSION_RATIO * os.fstat(plain.fileno()).st_size)
-    return BufferedReader(_UnpackedStream(cast(BinaryIO, stream), most), 2**16)
-
-
-def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
-    """Yields the location, offset and bytes of every line."""
-    number, offset = 0, 0
-    while line := stream.readline(LONGEST_LINE + 1):
-        number += 1
-        location = f"line {number}"
-        if len(line) > LONGEST_LINE:
-            raise Stop(problem_row(f"is longer than {LONGEST_LINE // 2**20} MiB", location))
-        skipped = len(BOM) if number == 1 and line.startswith(BOM) else 0
-        yield location, offset + skipped, line[skipped:]
-        offset += len(line)
-
-
-def _lines(stream: BinaryIO) -> Iterator[FileRow]:
-    """Yields one object a line; a file without one in its first `_SNIFFED` lines has one problem, not one a
-    line.
-    """
-    wrong: list[FileRow] | None = []
-    for location, offset, line in _numbered_lines(stream):
-        if not (text := line.strip()):
-            continue
-        value = _decode(text, offset + line.index(text))
-        row = _row(location, value, _escapes(text))
-        if wrong is None:
-            yield row
-        elif isinstance(value, dict):
-            yield from wrong
-            yield row
-            wrong = None
-        else:
-            wrong.append(row)
-            if len(wrong) == _SNIFFED:
-                whole = f"none of its first {_SNIFFED} lines is a JSON object"
-                first = f"{wrong[0].location}: {wrong[0].problems[0]}"
-                raise Stop(problem_row(f"{whole} ({first}); {_ROW_FILES}"))
-    yield from wrong or ()
-
-
-def _list(stream: BinaryIO, under: str) -> Iterator[FileRow]:
-    """Returns the items of a JSON list in a file of JSON lines; its lines if the whole is no JSON.
-
-    A damaged list of objects has one problem, not one for each of its lines.
-    """
-    whole = stream.read(LARGEST_DOCUMENT + 1)
-    text = whole.removeprefix(BOM).strip()
-    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _ParseProblem):
-        begins_list = text[1 : 1 + _SNIFFED_BYTES].lstrip()[:1] == b"{"
-        if not begins_list or _has_json_lines(text):
-            return _lines(BytesIO(whole))
-    return _document(BytesIO(whole), under)
-
-
-def _has_json_lines(text: bytes) -> bool:
-    """Returns whether at least half of the first lines of `text` are JSON by themselves."""
-    lines = [line.strip() for line in text.split(b"\n", _SNIFFED)[:_SNIFFED]]
-    values = [_decode(line, 0) for line in lines if line]
-    return 2 * sum(isinstance(value, dict | list) for value in values) >= len(values)
-
-
-def _document(stream: BinaryIO, under: str) -> Iterator[FileRow]:
-    """Yields the items of a list or of the list `under` a key, objects by id, or one object a line."""
-    whole = stream.read(LARGEST_DOCUMENT + 1)
-    if len(whole) > LARGEST_DOCUMENT:
-        raise Stop(problem_row(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
-    text = whole.removeprefix(BOM).strip()
-    if not text:
-        return
-    first, _, rest = text.partition(b"\n")
-    if text[:1] == b"{" and rest.strip() and not isinstance(_decode(first.strip(), 0), _ParseProblem):
-        yield from _lines(BytesIO(whole))
-        return
-    value = _decode(text, whole.index(text[:1]))
-    if isinstance(value, dict):
-        if under not in value:
-            expected = f"a list, or an object with the list `{under}`," if under else "a list"
-            keys = ", ".join(map(short_repr, list(value)[:5]))
-            raise Stop(problem_row(f"holds an object with {keys}; {expected} is needed"))
-        value = value[under]
-    if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
-        value = [{"id": name} | item for name, item in value.items()]  # objects by id
-    if not isinstance(value, list):
+                yield FileRow(f"item {number}", cast(dict[str, Any], as_json(values)))
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise Stop(
-            problem_row(
-                value if isinstance(value, _ParseProblem) else f"holds {kind(value)}, a list is needed"
-            )
-        )
-    escapes = _escapes(text)
-    for number, item in enumerate(value, 1):
-        yield _row(f"item {number}", item, escapes)
-
-
-class _ParseProblem(str):
-    """The problem of a text, in place of its value."""
-
-    __slots__ = ()
-
-
-class _NotFinite(ValueError):
-    """A number that JSON does not have."""
-
-
-def _row(location: str, value: object, escapes: bool) -> FileRow:
-    """Returns the row of `value`; `escapes` says whether it may hold lone surrogates."""
-    if isinstance(value, _ParseProblem):
-        return problem_row(value, location)
-    if not isinstance(value, dict):
-        return problem_row(f"is {kind(value)}, an object is needed", location)
-    if escapes and is_flat(value):
-        try:
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            return problem_row("a string holds half of a surrogate pair, which is no character", location)
-    return FileRow(location, value)
-
-
-def _escapes(text: bytes) -> bool:
-    return b"\\ud" in text or b"\\uD" in text
-
-
-def _decode(text: bytes, offset: int) -> Any:
-    """Returns the JSON value of `text`, or its problem; `offset` is its position in the file."""
-    try:
-        return _DECODER.decode(text.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        return _ParseProblem(f"{unreadable(error, offset)}; save it as UTF-8")
-    except json.JSONDecodeError as error:
-        at = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
-        return _ParseProblem(f"not JSON: {error.msg} at {at}")
-    except RecursionError:
-        return _ParseProblem(_TOO_DEEP)
-    except _NotFinite as error:
-        return _ParseProblem(f"not JSON: {error}")
-    except ValueError:
-        return _ParseProblem(f"holds a number of more than {sys.get_int_max_str_digits()} digits")
-
-
-def _missing_message(path: Path) -> str:
-    problem = f"no such file: looked for {str(path.absolute())!r}"
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
-    except OSError:
-        return f"{problem}, whose folder does not exist or cannot be listed"
-    return f"{problem}.{nearest(path.name, names)}"
-
-
-def _not_finite(text: str) -> Never:
-    raise _NotFinite(f"{short_repr(text)[1:-1]} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _not_finite(text)
-
-
-_TOO_DEEP = f"holds more than {DEEPEST} lists and objects within each other"
-_DECODER = json.JSONDecoder(parse_constant=_not_finite, parse_float=_finite)
+            f"is no Parquet file, or a damaged one, after row {number}: {first_line(error)}"
+        ) from error

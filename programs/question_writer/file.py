@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 from ragc.core.digest import digest
 from ragc.core.files import missing_file, put_file
 from ragc.core.text import json_text
-from ragc.corpora.files.row import FileRow
+from ragc.corpora.files.records import Questions
 from ragc.corpora.files.rows import rows
 from ragc.corpora.files.splits import normalise
-from ragc.corpora.files.values import as_list, as_text, is_no_answer, is_nothing
 from ragc.errors import DataError, UsageError
 from ragc.programs.question_writer.checks import WrittenQuestion
 
@@ -37,21 +36,6 @@ FAILED = "failed "
 # least share that passes the checks. Of what a 1.5B model wrote about HotpotQA's articles .31 passed those of
 # then, and readers who did not know them called .89 [.82, .94] of these good (experiments/LOG.md).
 MIN_GOOD, MIN_PASSED, MIN_REVIEWED = 0.65, 0.25, 20
-
-# The columns of questions that people asked.
-_COLUMNS = {
-    "question": ("question", "query", "input", "prompt", "frage"),
-    "answers": (
-        "answers", "answer", "gold", "expected", "output", "reference", "response", "reply", "antwort",
-    ),
-    "thumbs": ("thumbs", "thumb", "feedback", "vote", "liked", "like"),
-    "id": ("id",),
-}  # fmt: skip
-_UP = "up 1 +1 yes true good positive like liked thumbs_up thumbsup thumbs-up \U0001f44d ja gut"
-_DOWN = """
-down 0 -1 no false bad negative dislike disliked thumbs_down thumbsdown thumbs-down \U0001f44e nein schlecht
-"""
-_THUMBS = {**dict.fromkeys(_UP.split(), "up"), **dict.fromkeys(_DOWN.split(), "down"), "": "none"}
 
 Row = dict[str, Any]
 
@@ -253,62 +237,20 @@ def _fixed(row: Row, decision: object) -> Row:
     return {**row, **fixed, "question": fixed["question"].strip(), "review": FIXED}
 
 
-def columns_of(path: Path, names: Mapping[str, str]) -> dict[str, str]:
-    """Returns the columns of `question`, `answers`, `thumbs` and `id` of a log, among `names`, of casefolded
-    names to written ones; "" for one that it lacks. Raises UsageError without questions.
+def read_log(read: Questions) -> list[Row]:
+    """Returns one row a question of a log: `id`, `question`, `answers` (perhaps none), `asked` (how often),
+    perhaps `reply`, an answer that nobody has vouched for, with its `thumb`.
+
+    Questions that differ in case and punctuation only are one.
     """
-    known = {field: [names[name] for name in usual if name in names] for field, usual in _COLUMNS.items()}
-    if not known["question"]:
-        raise UsageError(
-            f"The questions in {path} have no column 'question', only {', '.join(names.values())}. "
-            "Rename the column, or write the recipe's table [data.fields] by hand."
-        )
-    return {field: written[0] if written else "" for field, written in known.items()}
-
-
-def read_log(path: Path, columns: Mapping[str, str], file_rows: Iterable[FileRow]) -> list[dict[str, Any]]:
-    """Returns one row a question of `file_rows`, those of the file `path`: `id`, `question`, `answers`
-    (perhaps none), `asked` (how often), perhaps `reply`.
-
-    An answer is a gold one where there is no column of thumbs, or where the thumb is up. An answer with
-    another thumb, or none, is the reply of some system that nobody has vouched for: it is kept as `reply`.
-    Questions that differ in case and punctuation only are one. Raises DataError with every value in the
-    column of thumbs that is none.
-    """
-    questions: dict[str, dict[str, Any]] = {}
-    problems: list[str] = []
-    for row in file_rows:
-        problems += [f"{row.location}: {problem}" for problem in row.problems]
-        text = _text(row, columns["question"])
-        thumb = _text(row, columns["thumbs"])
-        vote = _THUMBS.get(thumb.casefold().replace(" ", "_"), "") if columns["thumbs"] else "up"
-        if text and not vote:
-            problems.append(f"{row.location}: `{columns['thumbs']}` is {thumb!r}, no thumb; write up or down")
-        if row.problems or not text:
-            continue
-        key = normalise(text)
-        name = _text(row, columns["id"]) or f"a-{digest(key)[:12]}"
-        new = {"id": name, "question": text, "answers": [], "gold_ids": [], "kind": "asked", "asked": 0}
-        question = questions.setdefault(key, new)
-        question["asked"] += 1
-        answers = answers_in(row.values.get(columns["answers"])) if columns["answers"] else []
-        if vote == "up":
-            question["answers"] = list(dict.fromkeys([*question["answers"], *answers]))
-        elif answers:
-            question |= {"reply": answers[0], "thumb": vote}
-    if problems:
-        raise DataError(str(path), problems)
+    questions: dict[str, Row] = {}
+    for question in read.questions:
+        key = normalise(question.question)
+        name = question.id if "id" in read.places else f"a-{digest(key)[:12]}"
+        new = {"id": name, "question": question.question.strip(), "answers": [], "gold_ids": []}
+        row = questions.setdefault(key, {**new, "kind": "asked", "asked": 0})
+        row["asked"] += 1
+        row["answers"] = list(dict.fromkeys([*row["answers"], *question.answers]))
+        if not question.answers:
+            row |= {name: question.extra[name] for name in ("reply", "thumb") if name in question.extra}
     return list(questions.values())
-
-
-def _text(row: FileRow, column: str) -> str:
-    """Returns the text of a cell; "" for none."""
-    value = row.values.get(column)
-    text = str(value) if isinstance(value, bool) else None if is_nothing(value) else as_text(value)
-    return (text or "").strip()
-
-
-def answers_in(value: object) -> list[str]:
-    """Returns the answers in a cell that say something."""
-    texts = (as_text(item) for item in as_list(value, cells=True))
-    return [text.strip() for text in texts if text and not is_no_answer(text)]

@@ -46,7 +46,7 @@ def recall(corpus: Path, questions: Path, home: Path, **settings: Any) -> tuple[
     async def score_questions() -> list[float | None]:
         return [
             RECALL.score(Outcome.of(question, None, [hit.passage for hit in hits]))
-            for question in read_questions(questions)
+            for question in read_questions(questions).questions
             for hits in [await source.search(question.question, K)]
         ]
 

@@ -181,6 +181,16 @@ RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda t: t.replace("corpus.jsonl", "folder/corpus.jsonl"),
         "sources.local.corpus",
     ),
+    "a corpus by a pattern": (lambda t: t.replace("corpus.jsonl", "lin*.jsonl"), "sources.local.corpus"),
+    "a pattern above": (lambda t: t.replace("corpus.jsonl", "../outside/*.jsonl"), "sources.local.corpus"),
+    "a list of corpora": (
+        lambda t: t.replace('"corpus.jsonl"', '["corpus.jsonl", "{outside}/corpus.jsonl"]'),
+        "sources.local.corpus",
+    ),
+    "a corpus of two lines": (
+        lambda t: t.replace('"corpus.jsonl"', '"corpus.jsonl\\n../outside/corpus.jsonl"'),
+        "sources.local.corpus",
+    ),
     "a link that leads to itself": (
         lambda t: t.replace("corpus.jsonl", "loop.jsonl"),
         "sources.local.corpus",

@@ -38,7 +38,7 @@ from scipy import stats
 
 from experiments.benchmarks.search.choosing import table_study
 from experiments.benchmarks.search.choosing.worlds import World
-from ragc.corpora.files.folds import fold
+from ragc.corpora.files.splits import fold
 from ragc.metrics.stats.clusters import Groups
 from ragc.metrics.stats.intervals import paired, verdict
 from ragc.optimizers.candidates.space import Candidate

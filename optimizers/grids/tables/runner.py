@@ -284,11 +284,11 @@ class TableRun:
         train: tuple[Question, ...] = ()
         if wanted and task.train:
             held = [replace(question, split="") for question in task.train]
-            train = draw(held, {"train": min(wanted, len(held))}, task.seed)["train"]
+            train = draw(held, {"train": min(wanted, len(held))}, task.seed)[0]["train"]
         elif wanted:
             held_out = min(wanted, len(pool) // 2)
         most = self.limit or planned.use.sample or len(pool)
-        drawn = draw(pool, {"dev": min(most, len(pool) - held_out), "train": held_out}, task.seed)
+        drawn, _ = draw(pool, {"dev": min(most, len(pool) - held_out), "train": held_out}, task.seed)
         train = train or drawn["train"]
         if wanted and not train:
             raise UsageError(

@@ -93,7 +93,7 @@ def write_beir(recipe: str | Path, out: str | Path, *, sets: Sequence[str] = ())
     question names a gold passage.
     """
     from ragc import recipe as recipes
-    from ragc.corpora.datasets.formats import beir
+    from ragc.corpora.datasets import beir
     from ragc.task.data import searched_data
 
     splits, passages = searched_data(recipes.load(recipe, sets))

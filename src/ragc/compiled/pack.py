@@ -47,6 +47,7 @@ from ragc.core.files import (
     resolve_out,
 )
 from ragc.core.marks import RequestedAccess
+from ragc.corpora.files.records import files_named
 from ragc.downloads import SMOLLM2, default_weights
 from ragc.errors import ArtefactError, Untrusted, UsageError
 from ragc.recipe import Recipe
@@ -207,20 +208,20 @@ def _is_model(want: RequestedAccess) -> bool:
 
 
 def _files_of(root: Path, want: RequestedAccess) -> dict[str, Path]:
-    """Returns the file, or the files of the folder, that `want` reads, by their paths from `root`."""
-    written = PurePosixPath(want.path)
-    if written.is_absolute() or ".." in written.parts:
+    """Returns the files that `want` reads, those of folders and patterns among them, by their paths from
+    `root`.
+    """
+    if any(name.startswith("/") or ".." in PurePosixPath(name).parts for name in want.path.splitlines()):
         raise UsageError(
             f"{want} leads out of {root}, so it has no path in a pack; copy it below the recipe, name the "
             "copy there and compile again, which replays what was asked."
         )
-    real = root / written
-    if real.is_dir():
-        below = sorted(path for path in real.rglob("*") if path.is_file())
-        return {path.relative_to(root).as_posix(): _inside(root, path.relative_to(root)) for path in below}
-    if not real.is_file():
+    named = files_named(root, want.path)
+    if not named:
         raise UsageError(f"{want}: there is no such file in {root}; a pack needs it.")
-    return {written.as_posix(): _inside(root, written)}
+    files = [file for path in named for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    names = [path.relative_to(root) for path in files if path.is_file()]
+    return {name.as_posix(): _inside(root, name) for name in names}
 
 
 def _inside(root: Path, name: str | PurePosixPath | Path) -> Path:

@@ -19,7 +19,7 @@ from ragc.core.files import missing_file, read_bytes
 from ragc.core.marks import RequestedAccess
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.files.records import is_address
+from ragc.corpora.files.records import files_named, is_address
 from ragc.errors import RecipeError, Untrusted
 from ragc.programs import NAMES, method
 from ragc.recipe import Recipe, parse, set_keys
@@ -239,7 +239,7 @@ def _missing(want: RequestedAccess, root: Path) -> str:
     if want.kind != "reads" or not want.path or want.model:
         return ""
     try:
-        if (root / want.path).exists():
+        if files_named(root, want.path):
             return ""
         text = missing_file(f"{want}", want.path, root)
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from ragc.core.marks import Keys, RequestedAccess, marked
 from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.corpora import SOURCES
-from ragc.corpora.files.records import is_address
+from ragc.corpora.files.records import files_named, is_address
 from ragc.corpora.sources.base import SourceKind
 from ragc.downloads import is_hub_file
 from ragc.errors import Untrusted
@@ -173,7 +173,8 @@ def refuse(
     for want in list_accesses(recipe):
         if want.kind == "reads" and want.path:
             # What the user typed may still be a link of the directory.
-            is_its_link = not own_root and _stays_inside(root, want.path) and _exists(root, want.path)
+            paths = _paths(root, want)
+            is_its_link = not own_root and any(_stays_inside(root, p) and _exists(root, p) for p in paths)
             if (is_typed(want.keys, typed, recipe) and not is_its_link) or is_inside(root, want):
                 continue
         elif (
@@ -215,7 +216,13 @@ def is_inside(root: Path, want: RequestedAccess) -> bool:
     """Returns whether the file read is inside `root`, links followed, or weights that ragc itself names."""
     if want.model and not _exists(root, want.path):
         return want.own_weights
-    return _is_contained(root, want.path, onnx=want.model == "onnx", folder=bool(want.model))
+    paths = _paths(root, want)
+    return all(_is_contained(root, p, onnx=want.model == "onnx", folder=bool(want.model)) for p in paths)
+
+
+def _paths(root: Path, want: RequestedAccess) -> list[str]:
+    """Returns the paths and patterns that are read, one a line as they are written, and what they name."""
+    return [*want.path.splitlines(), *map(str, files_named(root, want.path))]
 
 
 def _exists(root: Path, text: str) -> bool:

@@ -97,6 +97,22 @@ def one_of(names: Iterable[str], pattern: str) -> WithJsonSchema:
 
 
 File = Words
+
+
+def _lines(value: object) -> object:
+    """Returns a list of paths as one text, a path a line."""
+    return (
+        "\n".join(value)
+        if isinstance(value, list) and value and all(isinstance(v, str) for v in value)
+        else value
+    )
+
+
+Corpus = Annotated[
+    Words,
+    BeforeValidator(_lines),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 Metric = Annotated[Words, by(check_metric, is_added)]
 Goal = Annotated[Words, by(check_objective, lambda name: is_added(name.removeprefix("-")))]
 Program = Annotated[Words, by(check_program), one_of(NAMES, f"^{REFERENCE}$")]
@@ -303,7 +319,11 @@ class Data(Table):
         description="Questions that the splits are drawn from; fewer than 60 without sizes or named splits "
         f"are cross-validated. {_PATH}",
     )
-    corpus: File = Field(default="", description=f"Passages for every source that names no corpus. {_PATH}")
+    corpus: Corpus = Field(
+        default="",
+        description="Passages for every source that names no corpus: a file of rows or a document, a folder, "
+        f"a pattern such as docs/*.md, or a list of them. {_PATH}",
+    )
     train: Split = Field(default=None, description="Train questions: how many to draw (from 0), or a file.")
     dev: Split = Field(
         default=None, description="Dev questions, which compare programs: how many to draw, or a file."
@@ -322,7 +342,7 @@ class Data(Table):
     cross_domain: File = Field(
         default="", description=f"Questions of another domain, for demonstrations of that kind. {_PATH}"
     )
-    cross_domain_corpus: File = Field(
+    cross_domain_corpus: Corpus = Field(
         default="",
         description=f"Passages that these are searched in; by default the recipe's sources. {_PATH}",
     )
@@ -336,7 +356,7 @@ class SourceSpec(Table):
     """
 
     kind: str = ""
-    corpus: File = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
+    corpus: Corpus = Field(default="", description=f"Passages to search; by default data.corpus. {_PATH}")
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
     )

@@ -7,7 +7,6 @@ their constructor finds. Every problem is added to a list, so that all are repor
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -19,7 +18,7 @@ from ragc.core.plugins import Registry
 from ragc.core.tables import Keys, Problem, dotted, read
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP
-from ragc.corpora.files.records import is_address
+from ragc.corpora.files.records import files_named, is_address
 from ragc.downloads import is_hub_file
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import ADDED, is_added
@@ -234,7 +233,9 @@ class Rules:
                 ("data", "fields"),
                 f"data set {name!r} knows its own fields; leave data.fields out, but for group",
             )
-        sizes = [split for split in ("train", "dev", "test") if isinstance(getattr(data, split), int)]
+        sizes = [
+            name for name in ("train", "dev", "test") if type(size := getattr(data, name)) is int and size
+        ]
         complete = hosted or name in datasets.BUILT_IN or data.questions
         if sizes and not complete:
             self.add(
@@ -325,7 +326,7 @@ class Rules:
                 from ragc.corpora.files import hub
 
                 self.tried(keys, partial(hub.parse, value))
-            elif files and not os.path.exists(recipe.path(value)):  # noqa: PTH110 - Path raises for a long name
+            elif files and not files_named(recipe.base, value):
                 self.add(keys, missing_file(f"{dotted(keys)} = {value!r}", value, recipe.base))
 
 

@@ -25,19 +25,19 @@ from typing import Any
 from ragc import metrics
 from ragc.core.progress import Progress
 from ragc.corpora import datasets
-from ragc.corpora.files import mapping
 from ragc.corpora.files.field_maps import GROUP, PassageFields
 from ragc.corpora.files.filters import filter_questions
-from ragc.corpora.files.folds import MAX_QUESTIONS, divide, fold
-from ragc.corpora.files.records import is_address, is_table, read_questions
+from ragc.corpora.files.records import is_address, read_questions
 from ragc.corpora.files.splits import (
+    MAX_QUESTIONS,
     check_disjoint,
     connected,
-    draw_groups,
+    divide,
+    draw,
+    fold,
     gold_documents,
-    group_values,
-    question_values,
 )
+from ragc.corpora.files.values import texts_of, value_at
 from ragc.corpora.sources.build import build as build_source
 from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
@@ -100,7 +100,7 @@ class RecipeData(RecipePassages):
         if not draws and not {"train", "dev"} & files.keys() and 0 < len(pool) <= MAX_QUESTIONS:
             drawn = self._all_to_choose(_in_groups(pool, labels), tested="test" in files)
         else:
-            drawn, unfit = draw_groups(_in_groups(pool, labels), draws, self.recipe.seed)
+            drawn, unfit = draw(_in_groups(pool, labels), draws, self.recipe.seed)
         out |= drawn
         check_disjoint(out)
         self._note_groups(out, unfit)
@@ -144,18 +144,10 @@ class RecipeData(RecipePassages):
         Raises DataError if no question has the column that the recipe names.
         """
         if self._column:
-            held = self._group_values
-            missing: list[Question] = []
-            for question in (*(q for questions in files.values() for q in questions), *pool):
-                if question.id not in held:
-                    values = group_values(question_values(question), self._column)
-                    held[question.id] = values or ()
-                    missing += [question] if values is None else []
-            if held and len(missing) == len(held):
-                keys = ", ".join(sorted(question_values(missing[0])))
-                raise DataError(
-                    "data", [f"no question has {self._column!r}, data.fields.group; found {keys}"]
-                )
+            questions = [*(q for split in files.values() for q in split), *pool]
+            held = {q.id: self._group_values.get(q.id) or _values_at(q, self._column) for q in questions}
+            if held and not any(held.values()):
+                raise DataError("data", [f"no question has {self._column!r}, data.fields.group"])
             return connected(held)
         named = files or any(question.split and sizes.get(question.split) for question in pool)
         if self._column is not None or named:
@@ -184,34 +176,26 @@ class RecipeData(RecipePassages):
             self._golds |= {question.id: question.gold_ids for question in read}
             questions = tuple(_drop_unknown_ids(question, known) for question in read)
             return self._filter(questions, path)
-        if is_address(path) or self._fields or is_table(self.recipe.path(path)):
-            return self._read_mapped(path, known, numbered)
-        read_all = read_questions(self.recipe.path(path), corpus_ids=known or None, answered=self._answered)
-        return self._filter(read_all, path)
+        rows = hub_rows(path, self.recipe) if is_address(path) else None
+        mapped = read_questions(
+            self.recipe.path(path) if rows is None else rows,
+            path if rows else "",
+            fields=self._fields,
+            where=self.data.where,
+            corpus_ids=known or None,
+            numbered=numbered,
+            answered=self._answered,
+        )
+        self._skipped[path] = mapped.skipped
+        self._group_values |= mapped.groups
+        self._commits |= {path: rows.revision} if rows and rows.revision else {}
+        return mapped.questions
 
     @property
     def _answered(self) -> bool:
         """Whether questions must have gold answers: some metric of the recipe compares with them."""
         objectives = (name.removeprefix("-") for name in self.recipe.search.objectives)
         return metrics.need_answers((*self.recipe.metrics.report, *objectives))
-
-    def _read_mapped(self, path: str, known: CorpusIds, numbered: str) -> tuple[Question, ...]:
-        """Questions from a file or the Hub, converted with the field map."""
-        how: dict[str, Any] = {
-            "fields": self._fields,
-            "groups": self._group_values,
-            "where": self.data.where,
-            "corpus_ids": known or None,
-            "numbered": numbered,
-            "answered": self._answered,
-        }
-        if not is_address(path):
-            questions, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
-            return questions
-        read = hub_rows(path, self.recipe)
-        questions, self._skipped[path] = mapping.questions_of(read, path, **how)
-        self._commits |= {path: read.revision} if read.revision else {}
-        return questions
 
     def _filter(self, questions: tuple[Question, ...], name: str) -> tuple[Question, ...]:
         return filter_questions(questions, self.data.where, name) if self.data.where else questions
@@ -262,6 +246,13 @@ def searched_data(recipe: Recipe) -> tuple[dict[str, tuple[Question, ...]], Iter
 def _in_groups(questions: tuple[Question, ...], labels: Mapping[str, str]) -> tuple[Question, ...]:
     """Returns `questions` with the groups of `labels`, by id."""
     return tuple(replace(q, group=label) if (label := labels.get(q.id)) else q for q in questions)
+
+
+def _values_at(question: Question, path: str) -> tuple[str, ...]:
+    """Returns the texts at `path` of a question: a field of the record, or of its other values."""
+    own = {name: getattr(question, name) for name in ("id", "split", "query_time", "gold_ids", "context_ids")}
+    value = value_at({**own, **question.extra}, path)
+    return texts_of(list(value) if isinstance(value, tuple) else value)
 
 
 def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import digest
-from ragc.core.progress import Progress
+from ragc.core.files import cache_home
+from ragc.core.progress import Progress, Silent
 from ragc.corpora import SOURCES, datasets
-from ragc.corpora.files.records import is_address
+from ragc.corpora.files import records
+from ragc.corpora.files.records import files_named, is_address
+from ragc.corpora.files.rows import warn_once
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.corpora.storage.corpus import read as read_corpus
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec
-from ragc.records import Question
+from ragc.records import Passage, Question
 from ragc.store.calls import CallStore
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from ragc.corpora.files.hub import HubRows
 
 SPLITS = ("train", "dev", "test")
+
+_ROWS = frozenset((".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"))
 
 
 def searching(recipe: Recipe) -> dict[str, SourceSpec]:
@@ -104,19 +110,12 @@ class RecipePassages:
         UsageError.
         """
         if is_address(path):
-            from ragc.corpora.files.mapping import passages_of
-
             read = hub_rows(path, self.recipe)
-            passages, self._skipped[path] = passages_of(read, path, fields=named)
+            passages = records.read_corpus(read, path, fields=named)
             self._commits |= {path: read.revision} if read.revision else {}
             return corpus_of(passages)
-        if path and named:
-            from ragc.corpora.files.mapping import read_corpus as read_mapped
-
-            passages, self._skipped[path] = read_mapped(self.recipe.path(path), fields=named)
-            return corpus_of(passages)
         if path:
-            return read_corpus(self.recipe.path(path), progress=self._progress)
+            return self._read_files(path, named)
         if self.data.dataset in datasets.BUILT_IN:
             return corpus_of(datasets.built_in(self.data.dataset).passages())
         if self.data.dataset in datasets.FILES:
@@ -128,6 +127,38 @@ class RecipePassages:
                 "corpus in the source's table."
             )
         raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
+
+    def _read_files(self, path: str, fields: Mapping[str, str]) -> Corpus:
+        """Returns the passages of the files that `path` names: of rows, and of documents page by page.
+
+        A table among documents is a document.
+        """
+        from ragc.corpora.documents import kind_of
+        from ragc.corpora.documents.folder import DocumentFile, files_in, read_files
+
+        named, files, notes = files_named(self.recipe.base, path), list[DocumentFile](), list[str]()
+        for place in named:
+            below, outside = files_in(place, {}) if place.is_dir() else ([], [])
+            alone = DocumentFile(place, os.path.relpath(place, self.recipe.base), kind_of(place))
+            files += below if place.is_dir() else [alone]
+            notes += outside
+        tables = all(file.reader in ("", "delimited") for file in files)
+        rows = [file for file in files if not file.reader or (tables and file.reader == "delimited")]
+        if not files or (len(files) == 1 == len(rows) and not fields):
+            return read_corpus(files[0].path if files else self.recipe.path(path), progress=self._progress)
+        passages: list[Passage] = []
+        for file in rows:
+            if file.path in named or not _ROWS.isdisjoint(file.path.suffixes):
+                ids = file.name if len(rows) > 1 else "row"
+                passages += records.read_corpus(file.path, fields=fields, numbered=ids)
+                files.remove(file)
+        work = cache_home() / "documents" / digest([str(file.path) for file in files])[:32]
+        for part in read_files(files, work, self._progress or Silent()) if files else ():
+            notes += [f"{part.name} {part.reason}"] if part.reason else list(part.notes)
+            passages += [Passage(row["id"], row["title"], row["text"]) for row in part.rows()]
+        for note in notes:
+            warn_once("%s", note)
+        return corpus_of(passages)
 
     def _files(self) -> Iterable[str]:
         named = [self.data.questions, *(getattr(self.data, name) for name in SPLITS)]

@@ -18,7 +18,7 @@ from typing import Any
 from ragc.core import event_loop
 from ragc.core.display import dollars, quantity
 from ragc.core.progress import Progress
-from ragc.corpora.files.row import FileRow
+from ragc.corpora.files.records import Questions
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.programs.question_writer import file
 from ragc.programs.question_writer.checks import DEFAULT_KINDS, KINDS, WrittenQuestion, contains, known_of
@@ -47,13 +47,11 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written: at most `count` questions of `kinds`, or answers to those of a `log`: its file,
-    columns and rows.
-    """
+    """What is to be written: at most `count` questions of `kinds`, or answers to those of a `log`."""
 
     count: int = COUNT
     kinds: tuple[str, ...] = DEFAULT_KINDS
-    log: tuple[Path, Mapping[str, str], Sequence[FileRow]] | None = None
+    log: Questions | None = None
 
     def __post_init__(self) -> None:
         for kind in self.kinds:
@@ -158,7 +156,7 @@ def _new_from_log(plan: Plan, known: Sequence[Mapping[str, Any]]) -> list[file.R
     if plan.log is None:
         return []
     ids, texts = {row.get("id") for row in known}, {row["question"] for row in known}
-    return [row for row in file.read_log(*plan.log) if row["id"] not in ids and row["question"] not in texts]
+    return [row for row in file.read_log(plan.log) if row["id"] not in ids and row["question"] not in texts]
 
 
 @dataclass(slots=True)

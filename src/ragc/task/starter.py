@@ -23,11 +23,11 @@ from ragc.core.files import missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
-from ragc.corpora.files.folds import MAX_QUESTIONS, MIN_QUESTIONS
-from ragc.corpora.files.rows import rows
+from ragc.corpora.files.records import read_questions
+from ragc.corpora.files.splits import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.errors import UsageError
 from ragc.programs.question_writer.checks import DEFAULT_KINDS
-from ragc.programs.question_writer.file import CORPUS, QUESTIONS, answers_in, columns_of
+from ragc.programs.question_writer.file import CORPUS, QUESTIONS
 from ragc.recipe import Recipe
 from ragc.recipe.load import load, parse, read_tables, set_keys
 from ragc.targets.base import Target
@@ -356,28 +356,13 @@ def _questions_in(path: Path, target: Path) -> _Questions:
         if path.is_dir():
             raise UsageError(f"--questions {path} is a folder; name a file, CSV or JSONL.")
         raise UsageError(missing_file(f"--questions {path}", str(path), Path()))
-    file_rows = tuple(rows(path))
-    first = next(iter(file_rows), None)
-    if first is None or first.problems:
-        reason = first.problems[0] if first is not None and first.problems else "it holds no row"
-        raise UsageError(f"The questions in {path} cannot be read: {reason}.")
-    names = {str(name).strip().casefold(): str(name) for name in first.values}
-    log = columns_of(path, names)
-    readable = [row for row in file_rows if not row.problems]
-    answered = bool(log["answers"]) and all(answers_in(row.values.get(log["answers"])) for row in readable)
-    if log["thumbs"] or not answered:
-        return _Questions(plan=question_set.Plan(log=(path, log, file_rows)))
-    columns = {
-        what: column
-        for what, column in (("question", log["question"]), ("answers", log["answers"]))
-        if column != what
-    }
-    if "id" not in names:
-        columns = {"id": "#", **columns}
-    _sizes(len(readable))
+    read = read_questions(path, answered=False)
+    if not all(question.answers for question in read.questions):
+        return _Questions(plan=question_set.Plan(log=read))
+    _sizes(len(read.questions))
     file, folder = path.resolve(), target.resolve()
     name = file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
-    return _Questions(name, columns, len(readable))
+    return _Questions(name, {}, len(read.questions))
 
 
 def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]) -> str:

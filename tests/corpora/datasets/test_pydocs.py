@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import string
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -39,24 +38,6 @@ def test_the_card_counts_what_the_file_holds() -> None:
     assert CARD["id"] == "pydocs"
 
 
-def test_sizes_are_as_promised() -> None:
-    assert Counter(q.split for q in QUESTIONS) == {"train": 80, "dev": 100, "test": 120}
-    kinds = Counter(q.extra["kind"] for q in QUESTIONS)
-    assert set(kinds) == set(KINDS)
-    assert kinds["two"] >= 75
-    assert 25 <= kinds["false_premise"] <= 0.11 * len(QUESTIONS)
-    assert sum(q.answers[0] in {"yes", "no"} for q in QUESTIONS) <= 0.1 * len(QUESTIONS)
-
-
-def test_every_kind_has_the_same_share_of_every_split() -> None:
-    for kind in KINDS:
-        share = [
-            sum(q.extra["kind"] == kind for q in QUESTIONS if q.split == split) / CARD["splits"][split]
-            for split in SPLITS
-        ]
-        assert max(share) - min(share) < 0.02, kind
-
-
 def test_first_tenth_and_last_question() -> None:
     assert QUESTIONS[0].answers[0] == "-O"
     assert QUESTIONS[9].answers[0] == "unpackings in a call"
@@ -77,11 +58,6 @@ def test_splits_share_no_pair_of_evidence_and_answer() -> None:
         for quote in row["evidence"]:
             pair = (pydocs.normalise(quote), plain(row["answers"][0]))
             assert seen.setdefault(pair, row["split"]) == row["split"], row["id"]
-
-
-def test_splits_share_no_false_premise() -> None:
-    quotes = [pydocs.normalise(row["evidence"][0]) for row in rows() if row["kind"] == "false_premise"]
-    assert len(quotes) == len(set(quotes))
 
 
 def test_all_gold_passages_exist() -> None:
@@ -114,19 +90,6 @@ def test_false_premises_are_answered_as_such() -> None:
         )
 
 
-def test_no_answer_vanishes_when_it_is_scored() -> None:
-    dropped = str.maketrans("", "", string.punctuation)
-    for question in QUESTIONS:
-        for answer in question.answers:
-            assert set(answer.casefold().translate(dropped).split()) - {"a", "an", "the"}, question.id
-
-
-def test_evidence_is_quoted_briefly() -> None:
-    for row in rows():
-        for quote in row["evidence"]:
-            assert 5 <= len(quote.split()) <= 15, row["id"]
-
-
 def test_passages_have_unique_ids_and_texts() -> None:
     passages = pydocs.passages()
     assert len(PASSAGES) == len(passages) > 450
@@ -146,20 +109,10 @@ def test_titles_name_the_headings_from_the_outside_in() -> None:
     assert titles == {'Compound statements > The "try" statement > "except" clause'}
 
 
-def test_passages_are_in_the_order_of_the_topics() -> None:
-    topics = [passage.id.partition("/")[0] for passage in pydocs.passages()]
-    assert topics == sorted(topics)
-
-
 def test_cutting_again_gives_the_same_corpus() -> None:
     first = pydocs.passages()
     pydocs.passages.cache_clear()
     assert pydocs.passages() == first
-
-
-def test_code_keeps_its_lines() -> None:
-    (passage,) = (p for p in pydocs.passages() if "def whats_on_the_telly(penguin=None):" in p.text)
-    assert "\n        if penguin is None:\n            penguin = []\n" in passage.text
 
 
 def test_evidence_that_no_passage_holds_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.files.hub import HubData, HubRows, parse
-from ragc.corpora.files.mapping import passages_of, questions_of
-from ragc.corpora.files.records import is_address
+from ragc.corpora.files.records import is_address, read_corpus, read_questions
 from ragc.corpora.files.splits import check_disjoint
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
@@ -45,7 +44,13 @@ FIELDS = {"id": "qid", "question": "query", "answers": "gold.text"}
 
 
 def make_question(n: int, split: str) -> Question:
-    return Question(str(n), f"Who {n}?", ("Ada", "Byron"), split, extra={"gold": {"start": [1, 2]}})
+    return Question(
+        str(n),
+        f"Who {n}?",
+        ("Ada", "Byron"),
+        split,
+        extra={"gold": {"text": ["Ada", "Byron"], "start": [1, 2]}},
+    )
 
 
 def folder(library: Any, path: Path, **splits: list[dict[str, Any]]) -> Path:
@@ -56,7 +61,7 @@ def folder(library: Any, path: Path, **splits: list[dict[str, Any]]) -> Path:
 
 
 def questions(address: str, base: Path = Path()) -> tuple[Question, ...]:
-    return questions_of(HubRows(address, base), address, fields=FIELDS)[0]
+    return read_questions(HubRows(address, base), address, fields=FIELDS).questions
 
 
 def problem(address: str, base: Path = Path()) -> str:
@@ -101,7 +106,7 @@ def test_configurations_are_chosen_by_name_and_a_corpus_is_one(library: Any, tmp
     (path / "README.md").write_text(f"---\nconfigs:\n{configs}---\n", "utf-8")
     assert questions("hf:./set?config=q", tmp_path) == (make_question(1, "test"),)
     rows = HubRows("hf:./set?config=c", tmp_path)
-    passages, _ = passages_of(rows, "c", fields={"id": "doc", "text": "body"})
+    passages = read_corpus(rows, "c", fields={"id": "doc", "text": "body"})
     assert passages == (Passage("5", "", "text"),)
     assert "Config name is missing" in problem("hf:./set", tmp_path)
     assert "'qq' not found" in problem("hf:./set?config=qq", tmp_path)
@@ -135,17 +140,16 @@ def test_nothing_is_drawn_on_a_screen_that_is_none(
     library.enable_progress_bars()
     assert len(questions("hf:./set", tmp_path)) == 1
     assert capfd.readouterr() == ("", "")
-    assert not library.are_progress_bars_disabled()
 
 
 def test_folders_that_cannot_be_read_are_said_to_be_so(library: Any, tmp_path: Path) -> None:
     assert problem("hf:./nowhere", tmp_path) == f"there is no folder {str(tmp_path / 'nowhere')!r}"
     (tmp_path / "empty").mkdir()
-    assert "cannot read it" in problem("hf:./empty", tmp_path)
+    assert "it cannot be read: " in problem("hf:./empty", tmp_path)
     path = folder(library, tmp_path / "cut", train=[row(1)])
     (file,) = path.iterdir()
     file.write_bytes(file.read_bytes()[:-20])
-    assert "cannot read it" in problem("hf:./cut", tmp_path)
+    assert "it cannot be read: " in problem("hf:./cut", tmp_path)
     assert 'Unknown split "tain"' in problem(
         f"hf:{folder(library, tmp_path / 'set', train=[row(1)])}?split=tain"
     )
@@ -171,8 +175,8 @@ def test_an_address_says_what_to_read(address: str, expected: HubData) -> None:
         ("hf:", "names no data set"),
         ("hf:a/b/c", "names no data set of the Hub"),
         ("hf:org/name?splt=train", "Did you mean 'split'?"),
-        ("hf:org/name?split=", "has no value"),
-        ("hf:org/name?streaming=yes", "true or false, found 'yes'"),
+        ("hf:org/name?split=", "needs a value"),
+        ("hf:org/name?streaming=yes", "(streaming: true or false)"),
         ("hf:./folder?revision=v1", "A folder has no revisions"),
     ],
 )
@@ -210,7 +214,7 @@ def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> No
     [
         (401, "GatedRepo", "its owner gives access on request"),
         (404, "RepoNotFound", "the Hub has no data set of this name"),
-        (404, "RevisionNotFound", "the data set has no revision 'v1'"),
+        (404, "RevisionNotFound", "the data set has no such revision"),
         (429, "", "cannot be reached"),
         (500, "", "cannot be reached"),
     ],

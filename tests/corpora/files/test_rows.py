@@ -1,29 +1,64 @@
-"""Rows of files in every form, and what is wrong with them."""
+"""Rows of files in every form, packed or not, in any usual encoding, and what is wrong with them."""
 
 from __future__ import annotations
 
 import bz2
+import csv
+import datetime as dt
 import gzip
+import io
 import json
+import logging
+import lzma
+import math
+import zipfile
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_core import _pydantic_core
 
 from ragc.corpora.files import rows as module
+from ragc.corpora.files.records import read_corpus, read_questions
 from ragc.corpora.files.rows import rows
+from ragc.errors import DataError
 
 ITEMS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
 LINES = "".join(json.dumps(item) + "\n" for item in ITEMS)
+TABLE = [
+    ["Nr", "Frage", "Antwort", "Preis"],
+    ["1", "Wie heißt die\nHauptstadt?", "Zürich; oder", "3,14"],
+    ["2", 'Was heißt "Grüße"?', "Übung, vielleicht", "1.000,50"],
+    ["3", "Größe der Straße?", "Köln|Bonn", "0,5"],
+]
 
 
-def read_rows(path: Path, **more: Any) -> list[Any]:
+def zipped(data: bytes, *names: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names or ("inner.jsonl",):
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def read_rows(path: Path, **how: Any) -> list[Any]:
     """Values of the good rows, and `place: problem` of the others."""
     out: list[Any] = []
-    for row in rows(path, **more):
+    for row in rows(path, **how):
         out += [f"{row.location}: {problem}" for problem in row.problems] or [row.values]
     return out
+
+
+def table(delimiter: str, end: str = "\r\n") -> str:
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator=end).writerows(TABLE)
+    return out.getvalue()
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
 
 
 @pytest.mark.parametrize(
@@ -31,89 +66,227 @@ def read_rows(path: Path, **more: Any) -> list[Any]:
     [
         ("x.jsonl", LINES.encode()),
         ("x.jsonl", b"\xef\xbb\xbf" + LINES.replace("\n", "\r\n\n").encode()),
-        ("x.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)),
+        ("x.jsonl", LINES.encode("utf-16")),
+        ("x.jsonl.gz", gzip.compress(LINES.encode())),
+        ("x.jsonl", gzip.compress(LINES.encode())),
         ("x.jsonl.bz2", bz2.compress(LINES.encode())),
+        ("x.jsonl.xz", lzma.compress(LINES.encode())),
+        ("x.zip", zipped(LINES.encode())),
         ("x.json", LINES.encode()),
         ("x.json", json.dumps(ITEMS).encode()),
-        ("x.json.gz", gzip.compress(json.dumps(ITEMS, indent=1).encode(), mtime=0)),
-        ("x.json", json.dumps({"data": ITEMS, "version": 1}, indent=1).encode()),
+        ("x.jsonl", json.dumps(ITEMS).encode()),
+        ("x.jsonl", b"\xef\xbb\xbf\n" + json.dumps(ITEMS, indent=2).encode()),
+        ("x.json.gz", gzip.compress(json.dumps(ITEMS, indent=1).encode())),
+        ("x.json", json.dumps({"version": 1, "data": ITEMS}, indent=1).encode()),
         ("x.json", json.dumps({"data": {"a": {"n": 1}, "b": {"n": 2}}}).encode()),
+        ("x.json", json.dumps({"a": {"n": 1}, "b": {"n": 2}}).encode()),
+        (
+            "x.json",
+            json.dumps({"rows": [{"row_idx": n, "row": item} for n, item in enumerate(ITEMS)]}).encode(),
+        ),
+        ("x.json", json.dumps({"id": ["a", "b"], "n": [1, 2]}).encode()),
+        ("x.json", json.dumps({"id": {"0": "a", "1": "b"}, "n": {"0": 1, "1": 2}}).encode()),
         ("no_suffix", LINES.encode()),
     ],
 )
 def test_the_same_rows_are_read_from_every_form(tmp_path: Path, name: str, data: bytes) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
-    assert read_rows(path, under="data") == ITEMS
+    assert read_rows(write(tmp_path / name, data)) == ITEMS
 
 
-def test_tables_give_strings_and_name_rows_of_another_width(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text('id,text\na,"two\nlines, one value"\nb\nc,x,y\n', "utf-8")
-    assert read_rows(path) == [
-        {"id": "a", "text": "two\nlines, one value"},
-        "line 4: has another number of values than the header, 2",
-        "line 5: has another number of values than the header, 2",
+def test_the_list_of_a_document_can_be_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.json", json.dumps({"data": [], "mine": ITEMS}))
+    assert read_rows(path, under="mine") == ITEMS
+    assert read_rows(path, under="yours") == [
+        ": holds an object with 'data', 'mine'; a list, or an object with the list `yours`, is needed"
     ]
-    other = tmp_path / "x.tsv"
-    other.write_text("id\ttext\na\tb, c\n", "utf-8")
-    assert read_rows(other) == [{"id": "a", "text": "b, c"}]
-    other.write_bytes("id\ttext\na\té\n".encode() + b"b\t\xe9\n")
-    (problem,) = [row for row in read_rows(other) if isinstance(row, str)]
-    assert problem.startswith("line 3: not UTF-8: byte 0xe9 at offset 15 of the file, and cp1252 (Windows)")
+
+
+def test_the_questions_below_articles_of_squad_are_rows(tmp_path: Path) -> None:
+    asked = {"id": "q1", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
+    article = {"title": "T", "paragraphs": [{"context": "Ada wrote it.", "qas": [asked]}]}
+    path = write(tmp_path / "dev-v1.1.json", json.dumps({"version": "1.1", "data": [article]}))
+    (question,) = read_questions(path).questions
+    assert (question.id, question.answers) == ("q1", ("Ada",))
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("name", "data", "problem"),
     [
-        (b"3", ": holds a number, a list is needed"),
-        (b'"text"', ": holds a string, a list is needed"),
-        (
-            b'{"items": []}',
-            ": holds an object with 'items'; a list, or an object with the list `data`, is needed",
-        ),
-        (b"[1", ": not JSON: Expecting ',' delimiter at column 3"),
-        (b'[{"a": 1},\n {"a" 2}]', ": not JSON: Expecting ':' delimiter at line 2, column 7"),
-        (b'[{"a": "\\ud800"}]', "item 1: a string holds half of a surrogate pair, which is no character"),
-        (b'[{"a": NaN}]', ": not JSON: NaN is no JSON number"),
-        (b'[{"a": 1}, 2]', "item 2: is a number, an object is needed"),
+        ("x.json", b"3", ": is a number, an object is needed"),
+        ("x.json", b"[1", ": not JSON: EOF while parsing a list at column 2"),
+        ("x.json", b'[{"a": 1},\n {"a" 2}]', ": not JSON: expected `:` at line 2 column 6"),
+        ("x.json", b'[{"a": "\\ud800"}]', ": not JSON: unexpected end of hex escape at column 15"),
+        ("x.json", b'[{"a": 1}, 2]', "item 2: is a number, an object is needed"),
+        ("x.json", b"[" * 300 + b"]" * 300, ": not JSON: recursion limit exceeded at column 202"),
+        ("x.jsonl", b'{"a": 1}\n{"a', "line 2: not JSON: EOF while parsing a string at column 3"),
+        ("x.jsonl", b"Some prose.\nMore.\n", "line 1: not JSON: expected value at column 1"),
+        ("x.csv", b"%PDF-1.7\n", ": is a document; rows are needed, as JSON lines"),
+        ("x.docx", zipped(b"", "a.xml", "b.xml"), ": is an office document or an archive of several files"),
+        ("x.csv", b"id,text,text\na,b,c\n", ": the header names the column 'text' twice; rename one"),
+        ("x.csv", b"id,text\na,b\nc,d,e\n", "line 3: has 3 values, and the header has 2"),
+        ("x.csv", b"id,text\na\n", "line 2: has 1 values, and the header has 2"),
+        ("x.csv", b'id,text\na,"b\nc,d\n', "line 2: is no table: unexpected end of data"),
+        ("x.csv", b'id,text\n1,x\na,"b"c\n', "line 3: is no table: ',' expected after '\"'"),
+        ("x.jsonl.gz", gzip.compress(LINES.encode())[:-9], ": the packed stream ends early"),
+        ("x.jsonl.bz2", bz2.compress(LINES.encode())[:-30], ": the packed stream ends early"),
+        ("x.parquet", b"PAR1" * 1000, ": is no Parquet file, or a damaged one, after row 0: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_one_sentence(
+    tmp_path: Path, name: str, data: bytes, problem: str
+) -> None:
+    found = [row for row in read_rows(write(tmp_path / name, data)) if isinstance(row, str)]
+    assert found[0].startswith(problem)
+    assert "\n" not in found[0]
+
+
+def test_places_that_hold_no_file_are_said_to_be_so(tmp_path: Path) -> None:
+    write(tmp_path / "questions_dev.jsonl", LINES)
+    (missing,) = read_rows(tmp_path / "question_dev.jsonl")
+    assert str(tmp_path) in missing
+    assert "Did you mean 'questions_dev.jsonl'?" in missing
+    assert "is a folder" in read_rows(tmp_path)[0]
+    assert "no such file" in read_rows(tmp_path / "nowhere" / "q.jsonl")[0]
+
+
+def test_nan_and_infinities_are_missing_values(tmp_path: Path) -> None:
+    row = (
+        '{"id": "a", "question": "Who?", "answers": ["Ada", NaN], "split": NaN, "x": [Infinity, 1e999, NaN]}'
+    )
+    (question,) = read_questions(write(tmp_path / "x.jsonl", row)).questions
+    assert (question.answers, question.split, question.extra) == (("Ada",), "", {"x": [None, None, None]})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "cp1252"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
+def test_any_separator_in_any_usual_encoding(
+    tmp_path: Path, encoding: str, delimiter: str, suffix: str
+) -> None:
+    data = table(delimiter).encode(encoding)
+    path = write(tmp_path / f"x{suffix}", gzip.compress(data) if suffix.endswith(".gz") else data)
+    assert [list(row.values.values()) for row in rows(path)] == TABLE[1:]
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("1,Где находится столица?,Москва\n2,Кто написал роман?,Толстой\n", "cp1251"),
+        ("1,Où est le café préféré?,à Paris\n2,Qui a créé ça?,Zoé\n", "cp1252"),
+        ("1,日本の首都はどこですか,東京です\n2,誰が書きましたか,夏目漱石です\n", "shift_jis"),
     ],
 )
-def test_a_document_of_another_shape_is_said_to_be_so(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "x.json"
-    path.write_bytes(data)
-    assert read_rows(path, under="data")[-1] == message
-
-
-@pytest.mark.parametrize("other", [_pydantic_core.__file__, gzip.__file__], ids=["library", "source"])
-def test_a_file_of_no_json_lines_is_one_problem(tmp_path: Path, other: str) -> None:
-    path = tmp_path / "corpus.jsonl"
-    path.write_bytes(Path(other).read_bytes()[: 2**21])
-    (problem,) = read_rows(path)
-    assert problem.startswith(": none of its first 20 lines is a JSON object (line 1: ")
-
-
-def test_bad_lines_of_a_file_of_json_lines_are_each_a_problem(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("{no}\n" * 19 + LINES + "{no}\n", "utf-8")
-    read = read_rows(path)
-    assert len(read) == 19 + len(ITEMS) + 1
-    assert [row for row in read if not isinstance(row, str)] == ITEMS
-    assert read[-1] == f"line {20 + len(ITEMS)}: {str(read[0]).partition(': ')[2]}"
-    path.write_text("{no}\n" * 19, "utf-8")
-    assert len(read_rows(path)) == 19
-
-
-def test_damaged_streams_and_endless_lines_end_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_encoding_is_found_and_said(
+    tmp_path: Path, text: str, encoding: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "x.jsonl.bz2"
-    packed = bz2.compress(LINES.encode() * 1000)
-    path.write_bytes(packed[:40] + bytes(20) + packed[60:])
-    assert "download the file again" in read_rows(path)[-1]
-    path.write_bytes(packed[: len(packed) // 2])
-    assert "ends early" in read_rows(path)[-1]
-    monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
-    long = tmp_path / "long.jsonl"
-    long.write_text(LINES + "x" * (2**20 + 1) + "\n" + LINES, "utf-8")
-    assert read_rows(long) == [*ITEMS, "line 3: is longer than 1 MiB"]
+    path = write(tmp_path / f"{encoding}.csv", f"id,question,answer\n{text}".encode(encoding))
+    read = read_questions(path).questions
+    assert read[0].question == text.split(",")[1]
+    assert caplog.messages[0].startswith(f"{encoding}.csv is read as c")
+    assert "since its line 2 is not UTF-8" in caplog.messages[0]
+    (tmp_path / "x.csv").write_bytes(path.read_bytes())
+    assert read_questions(tmp_path / "x.csv", fields={"encoding": encoding}).questions == read
+
+
+def test_utf_8_that_is_damaged_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{"id": "é"}\n{"id": "ü"}\n'.encode() + b'{"id": "\xe9"}\n')
+    (problem,) = read_rows(path)
+    assert problem.startswith(
+        "line 3: holds bytes that are not UTF-8, among others that are; save it as UTF-8"
+    )
+
+
+@pytest.mark.parametrize("name", ["no-such", "rot13", "hex", "\0", "utf 8 ü", "idna", "undefined"])
+def test_an_encoding_that_is_none_is_one_sentence(tmp_path: Path, name: str) -> None:
+    (problem,) = read_rows(write(tmp_path / "x.csv", b"id,text\n1,\xff.\xff\n"), encoding=name)
+    assert "cannot be read as" in problem
+    half = read_rows(write(tmp_path / "x.csv", b"id,text\n1,\\ud800\n"), encoding="unicode_escape")
+    assert "surrogates not allowed" in half[-1]
+
+
+def test_what_spreadsheets_and_databases_add_is_passed_over(tmp_path: Path) -> None:
+    excel = write(tmp_path / "x.csv", b"sep=;\r\n id ;text;;\r\na;b;;\r\n;;;\r\n\r\nc;\\N;;\r\ne;f;;g\r\n")
+    assert read_rows(excel) == [
+        {"id": "a", "text": "b"},
+        {"id": "c", "text": None},
+        "line 7: has 4 values, and the header has 2",
+    ]
+    pandas = write(tmp_path / "y.csv", ",id,text\n0,a,x\n")
+    assert read_rows(pandas) == [{"": "0", "id": "a", "text": "x"}]
+    mac = write(tmp_path / "z.csv", "id;text\ra;b\r")
+    assert read_rows(mac) == [{"id": "a", "text": "b"}]
+    assert read_rows(write(tmp_path / "w.csv", "id^text\na^b,c\n"), delimiter="^") == [
+        {"id": "a", "text": "b,c"}
+    ]
+    assert "cannot separate columns" in read_rows(pandas, delimiter="ab")[0]
+
+
+def test_a_quotation_mark_that_opens_a_cell_of_a_tsv_swallows_no_rows(tmp_path: Path) -> None:
+    text = 'id\ttext\tmore\n1\t"Weird Al" Yankovic\tx\n2\t"quoted"\ty\n3\t"open\tz\n'
+    text += '4\tu\tv\n5\t"two\nlines"\tw\n'
+    assert [row["text"] for row in read_rows(write(tmp_path / "x.tsv", text))] == [
+        '"Weird Al" Yankovic',
+        "quoted",
+        '"open',
+        "u",
+        "two\nlines",
+    ]
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_long_lines_and_bombs_are_not_read(
+    tmp_path: Path, packed: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_LINE", 2**16)
+    long = write(tmp_path / "x.jsonl", packed(LINES.encode() + b"x" * 2**17 + b"\n"))
+    assert read_rows(long)[-1] == "line 3: is longer than 0 MiB"
+    if packed is not bytes:
+        bomb = write(tmp_path / "x.json", packed(b"[" + b"1,\n" * 2**19))
+        assert (
+            "far more than data of its size does" in read_rows(bomb)[-1] or "is longer" in read_rows(bomb)[-1]
+        )
+
+
+def test_ten_megabytes_in_one_line_are_read(tmp_path: Path) -> None:
+    long = "x" * 10 * 2**20
+    for name, text in (("x.jsonl", json.dumps({"text": long})), ("x.csv", f"id,text\n1,{long}\n")):
+        assert read_corpus(write(tmp_path / name, text))[0].text == long
+
+
+def test_parquet_is_read_with_its_types_and_without_columns_of_bytes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {
+        "id": pa.array([1, 2]),
+        "question": ["When?", "How much?"],
+        "answers": [[dt.date(2020, 1, 1)], [dt.date(2021, 2, 3)]],
+        "query_time": [dt.datetime(2024, 5, 6, 7, 8, tzinfo=dt.UTC), None],
+        "price": [Decimal("1.50"), Decimal("2.00")],
+        "score_of": [math.nan, math.inf],
+        "picture": [b"\x89PNG", b"\x00"],
+        "thumb_of": [{"bytes": b"x", "path": "a"}, None],
+    }
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table(columns), path)
+    first, second = read_questions(path).questions
+    assert (first.answers, first.query_time) == (("2020-01-01",), "2024-05-06T07:08:00+00:00")
+    assert (first.extra, second.extra) == (
+        {"price": "1.50", "score_of": None},
+        {"price": "2.00", "score_of": None},
+    )
+    assert "x.parquet: the columns of bytes are left out: picture, thumb_of" in caplog.messages
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match="is no Parquet file, or a damaged one"):
+        read_questions(path)
+    twice = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
+    parquet.write_table(twice, path)
+    assert read_rows(path) == [": has the column 'text' twice; rename one"]
+
+
+def test_nothing_is_said_of_a_plain_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    read_questions(write(tmp_path / "x.csv", "id,question,answers\n1,Où?,Là\n"))
+    assert caplog.messages == []

@@ -1,20 +1,43 @@
-"""Splits are drawn the same way every time and share nothing."""
+"""Splits and folds are drawn the same way every time, share nothing, and take groups whole."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.files.splits import check_disjoint, draw, normalise
+from ragc.corpora.files.splits import (
+    FOLDS,
+    check_disjoint,
+    connected,
+    divide,
+    fold,
+    gold_documents,
+    normalise,
+)
+from ragc.corpora.files.splits import draw as draw_with_rest
 from ragc.errors import DataError, UsageError
 from ragc.records import Question
 
 
-def ask(name: str, text: str = "", split: str = "") -> Question:
-    return Question(name, text or f"What is {name}?", ("x",), split)
+def ask(name: str, text: str = "", split: str = "", group: str = "") -> Question:
+    return Question(name, text or f"What is {name}?", ("x",), split, group=group)
+
+
+def draw(questions: Iterable[Question], sizes: dict[str, int], seed: int) -> dict[str, tuple[Question, ...]]:
+    return draw_with_rest(questions, sizes, seed)[0]
+
+
+def grouped(*sizes: int) -> list[Question]:
+    return [
+        ask(f"q{g}-{i}", group=f"g{g}" if size > 1 else "")
+        for g, size in enumerate(sizes)
+        for i in range(size)
+    ]
 
 
 def many(n: int, split: str = "", prefix: str = "q") -> list[Question]:
@@ -73,6 +96,9 @@ def test_asking_for_more_than_there_is_says_how_many_there_are() -> None:
         draw(many(10), {"train": 8, "test": 7}, 0)
     with pytest.raises(DataError, match="dev asks for 8 questions, 5 are named 'dev'"):
         draw(many(5, "dev") + many(9, "", "u"), {"dev": 8}, 0)
+    with pytest.raises(DataError) as caught:
+        draw(many(10), {"train": 2, "dev": 20}, 0)
+    assert caught.value.problems == ("dev asks for 20 questions, 10 of 10 are left for it",)
     with pytest.raises(UsageError, match="dev = -1"):
         draw(many(5), {"dev": -1}, 0)
     assert draw([], {"train": 0}, 0) == {"train": ()}
@@ -118,3 +144,120 @@ def test_repeated_texts_never_straddle_two_splits(rows: list[tuple[int, str]], s
 def test_the_whole_of_a_named_split_can_be_drawn_with_its_repeats() -> None:
     dev = [ask("a", "Same?", "dev"), ask("b", "same", "dev"), ask("c", "Other?", "dev")]
     assert sorted(ids(draw(dev, {"dev": 3}, 0)["dev"])) == ["a", "b", "c"]
+
+
+def test_what_is_shared_through_others_is_one_group() -> None:
+    keys = {"a": ["d1", "d2"], "b": ["d2"], "c": ["d3", "d2"], "d": ["d4"], "e": [], "f": ["d9"], "g": ["d9"]}
+    labels = connected(keys)
+    assert labels == {"a": "d1", "b": "d1", "c": "d1", "d": "", "e": "", "f": "d9", "g": "d9"}
+    assert connected(dict(reversed(keys.items()))) == labels
+    assert gold_documents(("p#3", "p#12", "q"), whole=False) == ("p", "p", "q")
+    assert gold_documents(("p#3",), whole=True) == ("p#3",)
+
+
+def test_groups_of_one_are_drawn_as_before() -> None:
+    plain, sizes = many(60), {"train": 10, "dev": 20, "test": 25}
+    named = [replace(question, group=f"g{question.id}") for question in plain]
+    assert {k: ids(v) for k, v in draw(named, sizes, 3).items()} == {
+        k: ids(v) for k, v in draw(plain, sizes, 3).items()
+    }
+
+
+@given(st.lists(st.integers(1, 9), min_size=8, max_size=30), st.integers(0, 5))
+def test_splits_never_divide_a_group(counts: list[int], seed: int) -> None:
+    total = sum(counts)
+    sizes = {"train": total // 5, "dev": total // 4, "test": total // 3}
+    try:
+        drawn = draw(grouped(*counts), sizes, seed)
+    except DataError as error:
+        if 'divide groups with data.fields.group = ""' not in str(error):
+            raise
+        return
+    check_disjoint(drawn)
+    whole = Counter(question.group for question in grouped(*counts))
+    for name, questions in drawn.items():
+        assert 0.8 * sizes[name] <= len(questions) <= sizes[name]
+        for group, n in Counter(q.group for q in questions).items():
+            assert not group or n == whole[group]
+    assert drawn == draw(grouped(*counts)[::-1], sizes, seed)
+
+
+def test_sizes_are_met_where_groups_allow() -> None:
+    for seed in range(20):
+        drawn = draw(grouped(7, 5, 5, 3), {"dev": 10, "test": 10}, seed)
+        assert (len(drawn["dev"]), len(drawn["test"])) == (10, 10)
+
+
+def test_a_group_that_does_not_fit_is_left_out_and_counted() -> None:
+    drawn, unfit = draw_with_rest(grouped(50, *[1] * 30), {"dev": 10, "test": 20}, 0)
+    assert all(not question.group for questions in drawn.values() for question in questions)
+    assert set(unfit.values()) == {1}
+    with pytest.raises(DataError, match=r"fill 0 of them.*data\.fields\.group"):
+        draw(grouped(40, 40), {"dev": 20}, 0)
+
+
+def test_named_splits_that_divide_a_group_are_refused() -> None:
+    with pytest.raises(DataError, match="share the group 'g'"):
+        draw([ask("a", split="dev", group="g"), ask("b", split="test", group="g")], {"dev": 1, "test": 1}, 0)
+    with pytest.raises(DataError, match="train and dev share the group 'g', such as 'a' and 'b'"):
+        check_disjoint({"train": [ask("a", group="g")], "dev": [ask("b", group="g")]})
+
+
+def test_equal_texts_join_groups() -> None:
+    same = [
+        ask("a", group="g1"),
+        ask("b", "Why?", group="g1"),
+        ask("c", "why", group="g2"),
+        ask("d", group="g2"),
+    ]
+    drawn = draw([*same, ask("e")], {"dev": 1, "test": 4}, 0)
+    assert (ids(drawn["dev"]), set(ids(drawn["test"]))) == (["e"], set("abcd"))
+
+
+@given(st.lists(st.integers(0, 12), min_size=6, max_size=59), st.booleans(), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_folds_and_splits_are_whole_groups_of_all_questions(
+    groups: list[int], taught: bool, rng: object
+) -> None:
+    every = [ask(f"q{at}", group=f"g{group}" if group else "") for at, group in enumerate(groups)]
+    named = {group for group in groups if group}
+    if len(named) + groups.count(0) < 4:
+        return
+    folds, splits = fold(every, 7, taught=taught), divide(every, 7, taught=taught)
+    assert sorted(name for part in folds for name in part) == sorted(ids(every))
+    assert sorted(q.id for held in splits.values() for q in held) == sorted(ids(every))
+    for group in named:
+        members = {q.id for q in every if q.group == f"g{group}"}
+        parts = [*folds, *(set(ids(held)) for held in splits.values())]
+        assert sum(bool(members & part) for part in parts) == 2
+    for part in folds:
+        for held in splits.values():  # without any fold there is still something to learn from and choose by
+            assert any(q.id not in part for q in held)
+    shuffled = list(every)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert (fold(shuffled, 7, taught=taught), divide(shuffled, 7, taught=taught)) == (folds, splits)
+
+
+def test_independent_questions_have_five_even_folds() -> None:
+    assert [len(part) for part in fold(many(40), 1, taught=False)] == [8] * FOLDS
+    assert {name: len(held) for name, held in divide(many(40), 1, taught=True).items()} == {
+        "train": 16,
+        "dev": 24,
+    }
+
+
+@pytest.mark.parametrize(
+    ("groups", "taught", "message"),
+    [
+        ([1] * 5, False, "5 questions are too few to compile, which needs 6; add some"),
+        (
+            [20],
+            False,
+            "the 20 questions are one group that must stay whole, such as those about one document",
+        ),
+        ([4, 4, 4], True, "12 questions are 3 groups .* needs 4 where train questions are needed"),
+    ],
+)
+def test_what_cannot_be_divided_says_why(groups: list[int], taught: bool, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        fold(grouped(*groups), 1, taught=taught)

@@ -134,7 +134,7 @@ def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
     [
         ('{"id": "a", "title": "", "text": "x"}\n' * 2, "'a' belongs to several"),
         ('{"id": "a", "title": "", "text": "x"}\n{"id": 2, "title": "", "text"', "line 2"),
-        ('{"id": "a", "title": "", "text": 3}', "`text` is a number"),
+        ('{"id": "a", "title": "", "text": {}}', "`text` is an object"),
         ("\n\n", "no passage"),
     ],
 )  # fmt: skip

@@ -45,10 +45,9 @@ def test_a_csv_of_the_first_versions_spells_lists_as_python_does(tmp_path: Path)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"reference": "Ada"}, "`user_input` is missing"),
-        ({"user_input": "Who?"}, "has no reference: reference or ground_truth is needed"),
-        ({"user_input": "Who?", "reference": "Ada", "reference_contexts": [3]}, "holds what is no text"),
-        ({"user_input": 3, "reference": "Ada"}, "`user_input` is a number, a string is needed"),
+        ({"reference": "Ada"}, "`question` is missing"),
+        ({"user_input": "Who?"}, "the file holds no question of ragas"),
+        ({"user_input": "Who?", "reference": "Ada", "reference_contexts": [3]}, "an object is needed"),
     ],
 )
 def test_a_row_of_ragas_that_is_wrong_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
@@ -91,9 +90,8 @@ def test_a_folder_of_autorag_has_all_its_passages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("qa", "message"),
     [
-        ({**QA, "retrieval_gt": [["d9"]]}, "`retrieval_gt` names 'd9', not in corpus.parquet"),
-        ({"qid": "q", "query": "Who?", "retrieval_gt": [["d0"]]}, "has no column `generation_gt`"),
-        ({**QA, "generation_gt": [3]}, "`generation_gt` holds what is no text"),
+        ({**QA, "retrieval_gt": [["d9"]]}, "`gold_ids` names 'd9', not in the corpus"),
+        ({"qid": "q", "query": "Who?", "retrieval_gt": [["d0"]]}, "`answers` is missing"),
     ],
 )
 def test_a_folder_of_autorag_that_is_wrong_is_named(tmp_path: Path, qa: dict[str, Any], message: str) -> None:

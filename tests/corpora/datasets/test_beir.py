@@ -8,7 +8,7 @@ import pytest
 
 import ragc
 from ragc.corpora import datasets
-from ragc.corpora.datasets.formats import beir
+from ragc.corpora.datasets import beir
 from ragc.errors import DataError, UsageError
 from ragc.records import Passage, Question
 from ragc.task import base
@@ -52,7 +52,7 @@ def test_queries_have_the_passages_that_are_judged_to_answer_them(folder: Path) 
     assert loaded.questions[1].gold_ids == ("p1",)
     assert {question.split for question in loaded.questions} == {"dev"}
     assert loaded.passages[5] == Passage("p5", "Town 5", "Town5 has 5 towers.")
-    assert loaded.skipped == ("line 5: no passage is judged to answer it",)
+    assert loaded.skipped == ("q4: no passage is judged to answer it",)
 
 
 def test_a_study_of_retrieval_runs_on_a_folder_without_answers(
@@ -92,21 +92,16 @@ def test_answers_and_odd_ids_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        (
-            "corpus.jsonl",
-            '{"_id": "p0", "text": "t"}\n{"_id": "p0", "text": "t"}\n',
-            "`_id` 'p0' was used before",
-        ),
         ("corpus.jsonl", '{"_id": "p0#0", "text": "t"}\n', "ends in '#0'"),
-        ("corpus.jsonl", "{", "corpus.jsonl, line 1"),
-        ("queries.jsonl", '{"_id": "q0"}\n', "queries.jsonl, line 1: `text` is missing"),
+        ("corpus.jsonl", "{", "line 1: not JSON"),
+        ("queries.jsonl", '{"_id": "q0", "txt": "x"}\n', "nothing is there"),
         (
             "qrels/dev.tsv",
             "query-id\tcorpus-id\tscore\nq0\tp9\t1\n",
-            "a judgement names 'p9', not in corpus.jsonl",
+            "a judgement of 'q0' names 'p9', not in corpus.jsonl",
         ),
         ("qrels/dev.tsv", "query-id\tcorpus-id\tscore\nq0\tp1\tyes\n", "`score` is 'yes', a whole number"),
-        ("qrels/dev.tsv", "q0\tp1\t1\nq1\tp1\t1\n", "the columns query-id, corpus-id, score are needed"),
+        ("qrels/dev.tsv", "q0\tp1\t1\nq1\tp1\t1\n", "qrels/dev.tsv, line 2: `query-id` is missing"),
         ("qrels/dev.tsv", "query-id\tcorpus-id\tscore\nq0\tp1\t0\n", "no query has a positive judgement"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\tp1\t1\n", "is in the split 'dev' too"),
     ],

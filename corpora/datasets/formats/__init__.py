@@ -1,1 +1,0 @@
-"""Formats of other systems that hold any data set: BEIR's folders, AutoRAG's folders, Ragas' test sets."""
