@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from ragc.records import Hit, Passage, Question
 
@@ -54,6 +54,21 @@ class Source(Protocol):
         their passages return themselves.
         """
         ...
+
+
+class SearchOnly:
+    """Base of sources that can be searched only: they have no passages to draw from or to cut."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """Returns no passages."""
+        return ()
+
+    def rechunk(self, chunk_size: int, overlap: float) -> Self:
+        """Returns the source itself."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)

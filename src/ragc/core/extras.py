@@ -15,7 +15,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "dense": ("onnxruntime", "faiss", "tokenizers"),
     "lucene": ("pyserini", "jnius"),
     "web": ("ddgs", "trafilatura"),
-    "api": ("rapidfuzz",),
+    "api": ("dateparser",),
     "hub": ("datasets",),
     "parquet": ("pyarrow",),
     "documents": ("pypdfium2", "docx", "pptx", "python_calamine", "markdownify"),
