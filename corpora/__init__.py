@@ -56,7 +56,7 @@ SOURCES = Registry(
             "`dense` and `bm25` over one corpus, fused by reciprocal ranks or by shares",
         ),
         "web": (
-            f"{_IN}.web",
+            f"{_IN}.web.source",
             "search engines of the web, their snippets or whole pages (extra `web`)",
         ),
         "recorded": (f"{_IN}.recorded", "results recorded in a file, for offline studies of web search"),

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.web.engine import WebResult
 from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
-from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebSource
+from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebResult, WebSource
 from ragc.errors import SourceError
 from ragc.store.calls import CallStore
 from tests.examples import examples

@@ -28,8 +28,7 @@ from ragc.corpora.sources.given.source import GivenSource
 from ragc.corpora.sources.hybrid.source import HybridSource
 from ragc.corpora.sources.recorded.source import RecordedSource, Recorder
 from ragc.corpora.sources.title_rules import TitleSource
-from ragc.corpora.sources.web.engine import WebResult
-from ragc.corpora.sources.web.source import WebSource
+from ragc.corpora.sources.web.source import WebResult, WebSource
 from ragc.errors import (
     DataError,
     ParseFailure,

@@ -62,7 +62,6 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 
 def test_a_page_is_fetched(site: ScriptedServer) -> None:
     assert get(f"{site.base}/#part") == FetchedPage(f"{site.base}/", "text/html", "<p>hello</p>")
-    assert get(site.base).is_html
 
 
 def test_loopback_is_refused_unless_it_is_allowed(site: ScriptedServer) -> None:
@@ -95,7 +94,7 @@ def test_addresses_outside_are_fit(address: str) -> None:
 def test_an_address_hidden_in_an_ipv6_one_is_judged_as_itself(address: ipaddress.IPv4Address) -> None:
     alone = why_unreachable(str(address))
     number = int(address)
-    for outer in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)):
+    for outer in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number):
         assert why_unreachable(str(ipaddress.IPv6Address(outer))) == alone
 
 
@@ -194,7 +193,8 @@ def test_limits_of_size_time_and_type(site: ScriptedServer) -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "text"),
     [
-        ("text/html; charset=iso-8859-1", b"caf\xe9", "café"),
+        ("text/html; charset=iso-8859-1", b"caf\xe9 \x93", "café “"),
+        ("text/html; charset=gb2312", "镕".encode("gb18030"), "镕"),
         ("text/html", "<meta charset='shift_jis'>東京".encode("shift_jis"), "<meta charset='shift_jis'>東京"),
         ("text/html", "東京".encode(), "東京"),
         ("text/html", b"caf\xe9 \x93", "café “"),
