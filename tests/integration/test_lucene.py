@@ -147,7 +147,7 @@ def test_eight_threads_and_then_none_is_left_in_java() -> None:
     expected = {query: search(source, query) for query in QUERIES}
 
     def alive() -> int:
-        return call(lambda: int(java("java.lang.Thread").activeCount())).result()
+        return int(call(lambda: java("java.lang.Thread").activeCount()).result())
 
     before = alive()
     with ThreadPoolExecutor(8) as pool:

@@ -30,7 +30,7 @@ from ragc.core.text import first_line
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.base import SearchOnly, SourceKind
 from ragc.corpora.sources.options import Above, CutBy, Flag, FromZero, Overlap, Positive, RerankOptions, Words
-from ragc.corpora.sources.recorded.source import in_order, rank_by_bm25
+from ragc.corpora.sources.recorded import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import html
 from ragc.corpora.sources.web.fetch import HTML_TYPES, check_url, fetch
@@ -137,7 +137,7 @@ class Ddgs:
         from ddgs.exceptions import DDGSException
 
         try:
-            rows = DDGS(timeout=ENGINE_SECONDS).text(query, max_results=n, **self._settings)
+            rows: Any = DDGS(timeout=ENGINE_SECONDS).text(query, max_results=n, **self._settings)
         except DDGSException as error:
             may_pass = re.search("Ratelimit|Timeout|No results found|429|timed out", repr(error))
             why = f"the search engine found nothing or refused ({first_line(error)})"
@@ -193,17 +193,13 @@ class WebSource(SearchOnly):
         asked = {name: getattr(self.options, name) for name in ("engines", "region", "window")}
         self.engine, self._store = engine or Ddgs(**asked), store or CallStore(None)
         self._spacing, self._allow_loopback = Spacing(self.options.per_second), allow_loopback
+        found = [self.kind, VERSION, dict(self.engine.identity), self.options.results, self.options.pages]
+        self._found_by = digest(found)
+        self.fingerprint = self._fingerprint()
 
-    @property
-    def fingerprint(self) -> str:
-        """Digest of the engine and of what is done with its results."""
+    def _fingerprint(self) -> str:
         cut = [*chunk.settings(*self._cut), ANALYZER] if self.options.pages else []
         return digest([self._found_by, cut])
-
-    @property
-    def _found_by(self) -> str:
-        engine = dict(self.engine.identity)
-        return digest([self.kind, VERSION, engine, self.options.results, self.options.pages])
 
     @property
     def _cut(self) -> tuple[int, float, str]:
@@ -240,6 +236,7 @@ class WebSource(SearchOnly):
         source = copy.copy(self)
         cut = {**self.options.explicit, "chunk_size": chunk_size, "overlap": overlap}
         source.options = WebOptions.of(cut)
+        source.fingerprint = source._fingerprint()
         return source if self.options.pages else self
 
     async def _find(self, query: str) -> list[Passage]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.hybrid.source import HybridSource, fuse_ranks, fuse_shares
+from ragc.corpora.sources.hybrid import HybridSource, fuse_ranks, fuse_shares
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource

@@ -9,13 +9,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from ragc.core.display import describe, quantity
-from ragc.corpora.sources.base import current_question
+from ragc.corpora.sources.base import SourceKind, current_question
 from ragc.corpora.sources.bm25.source import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
+from ragc.corpora.sources.options import Bm25Parameters, RerankOptions
 from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
+
+
+class GivenOptions(Bm25Parameters, RerankOptions):
+    """Options of a source of kind `given`."""
 
 
 class GivenSource(ChunkedSource):
@@ -89,3 +94,12 @@ class GivenSource(ChunkedSource):
         if part not in self._terms:
             self._terms[part] = passage_terms(part)
         return self._terms[part]
+
+
+KIND = SourceKind(
+    "given",
+    GivenOptions,
+    lambda inputs, options: GivenSource(inputs.passages, **options),
+    corpus="passages",
+    per_question=True,
+)

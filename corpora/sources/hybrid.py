@@ -11,11 +11,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source, parts_of, with_titles
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice
+from ragc.corpora.sources import bm25
+from ragc.corpora.sources import dense as vectors
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, parts_of, with_titles
+from ragc.corpora.sources.options import CorpusHalfOptions, FromZero, Positive, RerankOptions, Share
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
@@ -24,6 +31,30 @@ RRF_K = 60
 
 VERSION = 1
 """Increased whenever the same hits would be fused differently."""
+
+
+class HybridOptions(RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `hybrid`."""
+
+    fusion: Annotated[str, Choice(("share", "rrf")), HARMLESS] = Field(
+        default="rrf",
+        description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each).",
+    )
+    share: Share = Field(
+        default=0.5, description="Share of the hits that are dense, with fusion = share. From 0 to 1."
+    )
+    pool: Positive = Field(
+        default=100, description="Hits of each part that are fused, with fusion = rrf. From 1."
+    )
+    constant: FromZero = Field(default=60, description="Constant of reciprocal-rank fusion. From 0.")
+    dense: vectors.VectorOptions = Field(
+        default_factory=vectors.VectorOptions,
+        description="Options of the dense part, as of a source of kind dense.",
+    )
+    sparse: bm25.SparseOptions = Field(
+        default_factory=bm25.SparseOptions,
+        description="Options of the sparse part, as of a source of kind bm25.",
+    )
 
 
 def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: int) -> tuple[Hit, ...]:
@@ -141,3 +172,13 @@ class HybridSource:
 
     async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
         return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))
+
+
+def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+    from ragc.corpora.sources.bm25.source import build as build_sparse
+
+    dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
+    return HybridSource(vectors.build(inputs, dense), build_sparse(inputs, sparse), **options)
+
+
+KIND = SourceKind("hybrid", HybridOptions, _build, vectors.KIND.modules, "passages")
