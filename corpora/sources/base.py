@@ -60,8 +60,13 @@ class Source(Protocol):
 class SearchOnly:
     """Base of sources that can be searched only: they have no passages to draw from or to cut."""
 
+    fingerprint: str
+
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.fingerprint[:12])
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """Returns no passages."""

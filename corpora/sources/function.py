@@ -22,7 +22,6 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from ragc.core.digest import digest
-from ragc.core.display import describe
 from ragc.core.plugins import REPAIR
 from ragc.core.user_code import code_digest, load_object, no_exit
 from ragc.corpora.sources.base import SearchOnly, Source, SourceInputs, SourceKind, SourceWrapper, maker
@@ -61,9 +60,6 @@ class FunctionSource(SearchOnly):
         called = getattr(function, "forward", function)
         self._takes_k = "k" in inspect.signature(called).parameters
         self.fingerprint = digest([self.kind, self.name, code_digest(function, whole_file=bool(name))])
-
-    def __repr__(self) -> str:
-        return describe(type(self).__name__, self.name)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns the first `k` results. Raises SourceError for what the function raises, UsageError for

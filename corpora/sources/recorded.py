@@ -11,7 +11,9 @@ most passages is used, the first among equals.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, Literal
@@ -23,7 +25,6 @@ from ragc.core.display import describe
 from ragc.core.files import open_regular
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
-from ragc.core.text import repair_surrogates
 from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import data_error
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, SourceWrapper
@@ -76,23 +77,13 @@ class RecordedSearch(BaseModel):
             raise ValueError("`passages` has scores for some only; give all of them one, or none")
         return self
 
-    @classmethod
-    def of(cls, query: str, hits: Iterable[Hit]) -> RecordedSearch:
-        """Returns the line of a search."""
-        passages = [
-            RecordedPassage.model_construct(id=p.id, title=p.title, text=p.text, start=p.start, score=score)
-            for p, score in ((hit.passage, hit.score) for hit in hits)
-        ]
-        return cls.model_construct(query=repair_surrogates(query), passages=passages)
-
     @property
     def hits(self) -> tuple[Hit, ...]:
         """The hits, best first, ties of scores by id."""
-        passages = [Passage(found.id, found.title, found.text, found.start) for found in self.passages]
-        scores = [found.score for found in self.passages if found.score is not None]
-        if not scores:
-            return in_order(passages)
-        hits = (Hit(passage, score) for passage, score in zip(passages, scores, strict=True))
+        hits = (
+            Hit(Passage(p.id, p.title, p.text, p.start), 1 / rank if p.score is None else p.score)
+            for rank, p in enumerate(self.passages, 1)
+        )
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
 
 
@@ -118,7 +109,7 @@ class RecordedSource:
     ) -> None:
         self._recording = read_recording(recording) if isinstance(recording, str | Path) else recording
         self.unknown, self.chunk_size, self.overlap, self.chunk_by = unknown, chunk_size, overlap, chunk_by
-        lines = [RecordedSearch.of(query, hits).model_dump() for query, hits in self._recording.items()]
+        lines = [_line(query, hits) for query, hits in self._recording.items()]
         cut = chunk.settings(chunk_size, overlap, chunk_by)
         self.fingerprint = digest([self.kind, lines, unknown, ANALYZER, cut])
         self._passages = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
@@ -160,8 +151,13 @@ class RecordedSource:
 
     def rechunk(self, chunk_size: int, overlap: float) -> RecordedSource:
         """Returns the same recording with its passages in chunks of at most `chunk_size` tokens."""
-        more: dict[str, Any] = {"unknown": self.unknown, "chunk_by": self.chunk_by}
-        return RecordedSource(self._recording, chunk_size=chunk_size, overlap=overlap, **more)
+        return RecordedSource(
+            self._recording,
+            unknown=self.unknown,
+            chunk_size=chunk_size,
+            overlap=overlap,
+            chunk_by=self.chunk_by,
+        )
 
     def _cut(self, passages: Iterable[Passage]) -> tuple[Passage, ...]:
         if (size := self.chunk_size) is None:
@@ -182,8 +178,7 @@ class Recorder(SourceWrapper):
     def __init__(self, inner: Source, path: str | Path) -> None:
         super().__init__(inner, inner.fingerprint)
         self.path = Path(path)
-        there = self.path.exists() and self.path.stat().st_size > 0
-        recording = read_recording(self.path) if there else {}
+        recording = read_recording(self.path) if self.path.exists() and self.path.stat().st_size else {}
         self._hit_counts = {query: len(hits) for query, hits in recording.items()}
         self._cuts: dict[tuple[int, float], Recorder] = {}
         self._lock = Lock()
@@ -195,10 +190,9 @@ class Recorder(SourceWrapper):
         hits = await self.inner.search(query, k)
         with self._lock:
             if len(hits) > self._hit_counts.get(query, -1):
-                line = RecordedSearch.of(query, hits).model_dump_json()
                 try:
                     with self.path.open("ab", buffering=0) as file:
-                        file.write(line.encode() + b"\n")
+                        file.write(f"{_line(query, hits)}\n".encode("utf-8", "replace"))
                 except OSError as error:
                     raise SourceError(
                         f"The recording {self.path} cannot be written ({error.strerror}); free space or "
@@ -216,8 +210,8 @@ class Recorder(SourceWrapper):
             return self._cuts[chunk_size, overlap]
 
     def around(self, inner: Source) -> Recorder:
-        """Returns a recorder of another source into the same file."""
-        return Recorder(inner, self.path)
+        """Returns the recorder itself: titles are recorded as they are."""
+        return self
 
 
 def read_recording(path: str | Path) -> Recording:
@@ -229,25 +223,29 @@ def read_recording(path: str | Path) -> Recording:
     problems: list[str] = []
     try:
         with open_regular(Path(path)) as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    found = RecordedSearch.model_validate_json(line) if line.strip() else None
-                except ValidationError as error:
-                    for part in error.errors():
-                        where = ".".join(map(str, part["loc"]))
-                        problems.append(f"line {number}: {where and f'`{where}`: '}{part['msg']}")
-                    continue
-                if found and len(found.passages) > len(recording.get(found.query, ())):
-                    recording[found.query] = found.hits
-                elif found:
-                    recording.setdefault(found.query, ())
+            lines = file.read().split(b"\n")
     except OSError as error:
         raise DataError(str(path), [f"cannot be read ({error.strerror or error}); check the path"]) from error
+    for number, line in enumerate(lines, 1):
+        try:
+            found = RecordedSearch.model_validate_json(line) if line.strip() else None
+        except ValidationError as error:
+            located = [(".".join(map(str, part["loc"])), part["msg"]) for part in error.errors()]
+            problems += [f"line {number}: {f'`{where}`: ' if where else ''}{why}" for where, why in located]
+            continue
+        if found and (found.query not in recording or len(found.passages) > len(recording[found.query])):
+            recording[found.query] = found.hits
     if problems:
         raise data_error(str(path), problems)
     if not recording:
         raise DataError(str(path), ["the file holds no query; one JSON object a line is needed"])
     return recording
+
+
+def _line(query: str, hits: Iterable[Hit]) -> str:
+    """Returns the line of a search."""
+    passages = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
+    return json.dumps({"query": query, "passages": passages}, ensure_ascii=False)
 
 
 def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:

@@ -22,7 +22,6 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ragc.core.digest import canonical, digest
-from ragc.core.display import describe
 from ragc.core.extras import EXTRAS, require
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
@@ -92,7 +91,7 @@ class WebResult:
     snippet: str
 
 
-class EngineBusy(SourceError):
+class EngineBusy(Again, SourceError):
     """An engine refused a request (too many requests) or timed out; a retry may help."""
 
 
@@ -140,8 +139,8 @@ class Ddgs:
             rows: Any = DDGS(timeout=ENGINE_SECONDS).text(query, max_results=n, **self._settings)
         except DDGSException as error:
             may_pass = re.search("Ratelimit|Timeout|No results found|429|timed out", repr(error))
-            why = f"the search engine found nothing or refused ({first_line(error)})"
-            raise (EngineBusy if may_pass else SourceError)(why) from error
+            kind = EngineBusy if may_pass else SourceError
+            raise kind(f"the search engine found nothing or refused ({first_line(error)})") from error
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows[:1]):
             raise SourceError("the search engine answered with something that is no list of results")
         found = [row for row in rows if isinstance(row, Mapping)][:n]
@@ -205,9 +204,6 @@ class WebSource(SearchOnly):
     def _cut(self) -> tuple[int, float, str]:
         return self.options.chunk_size, self.options.overlap, self.options.chunk_by
 
-    def __repr__(self) -> str:
-        return describe(type(self).__name__, results=self.options.results, pages=self.options.pages)
-
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first. A blank query finds nothing and is not sent.
 
@@ -245,15 +241,12 @@ class WebSource(SearchOnly):
 
         async def attempt() -> Sequence[WebResult]:
             await self._spacing.take()
-            try:
-                return await asyncio.to_thread(self.engine.search, query, self.options.results)
-            except EngineBusy as error:
-                raise Again(f"failed: {error}") from error
+            return await asyncio.to_thread(self.engine.search, query, self.options.results)
 
         try:
             results = await with_tries(
                 attempt,
-                f"The web search for {query!r}",
+                f"The web search for {query!r} failed:",
                 tries=self.options.tries,
                 total_s=self.options.seconds,
                 first_wait_s=self.options.backoff,
