@@ -6,7 +6,7 @@ Results depend on the question being answered (`current_question`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import cache
 
 from ragc.core.display import describe, quantity
 from ragc.corpora.sources.base import SourceKind, current_question
@@ -46,8 +46,8 @@ class GivenSource(ChunkedSource):
         self.k1, self.b = k1, b
         super().__init__(passages, chunk_size, overlap, chunk_by)
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
-        self._parts: dict[str, tuple[Passage, ...]] = {}
-        self._terms: dict[Passage, list[str]] = {}
+        self._chunks_of = cache(lambda name: self.parts_of((name,)))
+        self._terms_of = cache(passage_terms)
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
@@ -65,8 +65,9 @@ class GivenSource(ChunkedSource):
         return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
 
     def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> GivenSource:
-        settings: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": chunk_by}
-        return GivenSource(self.corpus, chunk_size=chunk_size, overlap=overlap, **settings)
+        return GivenSource(
+            self.corpus, k1=self.k1, b=self.b, chunk_size=chunk_size, overlap=overlap, chunk_by=chunk_by
+        )
 
     def _context_ids(self) -> tuple[str, ...]:
         question = current_question.get()
@@ -84,16 +85,6 @@ class GivenSource(ChunkedSource):
                 "does not hold it."
             )
         return tuple(dict.fromkeys(question.context_ids))
-
-    def _chunks_of(self, name: str) -> tuple[Passage, ...]:
-        if name not in self._parts:
-            self._parts[name] = self.parts_of((name,))
-        return self._parts[name]
-
-    def _terms_of(self, part: Passage) -> list[str]:
-        if part not in self._terms:
-            self._terms[part] = passage_terms(part)
-        return self._terms[part]
 
 
 KIND = SourceKind(

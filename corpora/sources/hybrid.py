@@ -10,7 +10,7 @@ Passages are identified by their ids.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -23,7 +23,6 @@ from ragc.corpora.sources import bm25
 from ragc.corpora.sources import dense as vectors
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, parts_of, with_titles
 from ragc.corpora.sources.options import CorpusHalfOptions, FromZero, Positive, RerankOptions, Share
-from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
 RRF_K = 60
@@ -99,7 +98,7 @@ class HybridSource:
 
     `fusion` is `share`: `share` of the hits, 0 to 1, come from `dense` (RAG-X's ratio), or `rrf`:
     reciprocal-rank fusion of the first `pool` hits of each. A source with a share of 0 is not searched.
-    Samples are those of `dense`. Raises UsageError for a setting out of range.
+    Samples are those of `dense`.
     """
 
     kind = "hybrid"
@@ -114,15 +113,7 @@ class HybridSource:
         pool: int = 100,
         constant: float = RRF_K,
     ) -> None:
-        if fusion not in ("share", "rrf"):
-            raise UsageError(f"A hybrid source fuses by 'share' or 'rrf', got {fusion!r}.")
-        if not (0 <= share <= 1 and pool >= 1 and 0 <= constant < float("inf")):
-            raise UsageError(
-                "A hybrid source needs 0 <= share <= 1, pool >= 1 and constant >= 0, "
-                f"got share = {share}, pool = {pool} and constant = {constant}."
-            )
-        self.dense, self.sparse = dense, sparse
-        self.fusion: Literal["share", "rrf"] = fusion
+        self.dense, self.sparse, self.fusion = dense, sparse, fusion
         self.share, self.pool, self.constant = share, pool, constant
         settings = [float(share)] if fusion == "share" else [pool, float(constant)]
         parts = [dense.fingerprint, sparse.fingerprint]
@@ -158,17 +149,21 @@ class HybridSource:
 
     def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
         """Returns the fusion of both sources, each in chunks of at most `chunk_size` tokens."""
-        return self._of(self.dense.rechunk(chunk_size, overlap), self.sparse.rechunk(chunk_size, overlap))
+        return self._of(lambda part: part.rechunk(chunk_size, overlap))
 
     def with_titles(self, sections: bool | None, columns: bool | None) -> HybridSource:
         """Returns the fusion of both sources with other titles of chunks."""
-        dense, sparse = (with_titles(source, sections, columns) for source in (self.dense, self.sparse))
-        return self._of(dense, sparse)
+        return self._of(lambda part: with_titles(part, sections, columns))
 
-    def _of(self, dense: Source, sparse: Source) -> HybridSource:
-        more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
-        more |= {"pool": self.pool, "constant": self.constant}
-        return HybridSource(dense, sparse, **more)
+    def _of(self, change: Callable[[Source], Source]) -> HybridSource:
+        return HybridSource(
+            change(self.dense),
+            change(self.sparse),
+            fusion=self.fusion,
+            share=self.share,
+            pool=self.pool,
+            constant=self.constant,
+        )
 
     async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
         return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))

@@ -59,7 +59,6 @@ _NOT_GLOBAL = {
     "fec0::/10": "link-local",
     "ff00::/8": "a multicast address",
 }
-_REFUSED = {ipaddress.ip_network(block): why for block, why in _NOT_GLOBAL.items()}
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 """The IPv6 block from which IANA allocates globally reachable addresses."""
 
@@ -104,7 +103,7 @@ def why_unreachable(name: str, *, allow_loopback: bool = False) -> str:
         return ""
     is_v6 = isinstance(address, ipaddress.IPv6Address)
     reasons = {
-        **{why: True for block, why in _REFUSED.items() if address in block},
+        **{why: True for block, why in _NOT_GLOBAL.items() if address in ipaddress.ip_network(block)},
         "not given out": is_v6 and address not in _GLOBAL_UNICAST,
         "of ISATAP": is_v6 and (int(address) >> 32) & 0xFFFFFFFF in _ISATAP,
         "private or not global": not address.is_global,

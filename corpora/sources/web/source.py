@@ -192,8 +192,9 @@ class WebSource(SearchOnly):
         asked = {name: getattr(self.options, name) for name in ("engines", "region", "window")}
         self.engine, self._store = engine or Ddgs(**asked), store or CallStore(None)
         self._spacing, self._allow_loopback = Spacing(self.options.per_second), allow_loopback
-        found = [self.kind, VERSION, dict(self.engine.identity), self.options.results, self.options.pages]
-        self._found_by = digest(found)
+        self._found_by = digest(
+            [self.kind, VERSION, dict(self.engine.identity), self.options.results, self.options.pages]
+        )
         self.fingerprint = self._fingerprint()
 
     def _fingerprint(self) -> str:
@@ -221,8 +222,8 @@ class WebSource(SearchOnly):
         )
         if not self.options.pages:
             return in_order(passages)[:k]
-        parts = [part for page in passages for part in chunk.chunk_passage(page, *self._cut)]
-        return (await asyncio.to_thread(rank_by_bm25, query, parts))[:k]
+        parts = (part for page in passages for part in chunk.chunk_passage(page, *self._cut))
+        return (await asyncio.to_thread(rank_by_bm25, query, parts))[:k]  # which cuts the pages too
 
     def rechunk(self, chunk_size: int, overlap: float) -> WebSource:
         """Returns the same source with its pages cut to `chunk_size` tokens; itself if it has snippets only.
