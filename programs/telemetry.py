@@ -108,12 +108,10 @@ def span_of(event: Event, model_of: Callable[[str], str]) -> tuple[str, dict[str
         }
         return f"search {event.source}", attributes, ""
     if isinstance(event, Call | UnreadableReply):
-        is_read, sent = isinstance(event, Call), event.sent or Sent(None)
+        sent = event.sent or Sent(None)
         call = {
-            **(_value("input", event.inputs) | _value("output", event.outputs) if is_read else {}),
             **_messages("input", sent.messages),
             **_messages("output", [("assistant", text) for text in sent.replies]),
-            **({"ragc.repaired": event.repaired, "ragc.truncated": event.truncated} if is_read else {}),
             "ragc.role": event.role,
             "llm.model_name": model_of(event.role),
             "llm.token_count.prompt": event.prompt_tokens,
@@ -121,7 +119,10 @@ def span_of(event: Event, model_of: Callable[[str], str]) -> tuple[str, dict[str
             "llm.token_count.total": event.prompt_tokens + event.completion_tokens,
             "openinference.span.kind": "LLM",
         }
-        return (event.name, call, "") if is_read else (event.about, call, event.outcome)
+        if isinstance(event, UnreadableReply):
+            return event.about, call, event.outcome
+        call |= {"ragc.repaired": event.repaired, "ragc.truncated": event.truncated}
+        return event.name, {**_value("input", event.inputs), **_value("output", event.outputs), **call}, ""
     if isinstance(event, Note) and re.match("search .*\nfailed", f"{event.about}\n{event.outcome}"):
         return event.about, {"openinference.span.kind": "RETRIEVER"}, event.outcome
     return None
@@ -163,9 +164,11 @@ class SpanRun(Run):
 
     def __init__(self, method: str, inputs: Mapping[str, Any], model_of: Callable[[str], str]) -> None:
         super().__init__()
-        about = {"method": method, "question_id": str(inputs.get("id", ""))}
-        self._about = {"metadata": json.dumps(about), **_value("input", str(inputs.get("question", "")))}
         self._model_of = model_of
+        self._about = {
+            "metadata": json.dumps({"method": method, "question_id": str(inputs.get("id", ""))}),
+            **_value("input", str(inputs.get("question", ""))),
+        }
         self.begun: dict[tuple[int, ...], int] = {}
         self._root = tracer().start_span(method)
         self._inside = trace.set_span_in_context(self._root)
@@ -190,15 +193,18 @@ class SpanRun(Run):
     ) -> None:
         """Sends a reranking, see `ragc.corpora.rerank.base.watcher`."""
         ranked = sorted(zip(passages, map(float, scores), strict=False), key=lambda pair: -pair[1])
-        attributes = {
-            **_documents("reranker.input_documents", ((passage, None) for passage in passages)),
-            **_documents("reranker.output_documents", ranked),
-            "reranker.query": query,
-            "reranker.model_name": model,
-            "reranker.top_k": len(passages),
-            "openinference.span.kind": "RERANKER",
-        }
-        _end(tracer().start_span(f"rerank {model}", self._inside, start_time=begun), attributes)
+        span = tracer().start_span(f"rerank {model}", self._inside, start_time=begun)
+        _end(
+            span,
+            {
+                **_documents("reranker.input_documents", ((passage, None) for passage in passages)),
+                **_documents("reranker.output_documents", ranked),
+                "reranker.query": query,
+                "reranker.model_name": model,
+                "reranker.top_k": len(passages),
+                "openinference.span.kind": "RERANKER",
+            },
+        )
 
     def finish(self, prediction: Any) -> None:
         """Sends the question with its answer."""
@@ -229,6 +235,6 @@ def _end(span: Any, attributes: Mapping[str, Any], error: str = "") -> None:
     with suppress(Exception):
         span.set_attributes({name: shown(name, value) for name, value in attributes.items()})
         if error:
-            hidden = _hides("INPUTS", "OUTPUTS")
-            span.set_status(trace.StatusCode.ERROR, HIDDEN if hidden else shorten(error))
+            is_hidden = _hides("INPUTS", "OUTPUTS")
+            span.set_status(trace.StatusCode.ERROR, HIDDEN if is_hidden else shorten(error))
         span.end()

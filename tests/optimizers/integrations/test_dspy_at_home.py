@@ -184,7 +184,7 @@ def test_a_retriever_of_dspy_is_a_source() -> None:
         (lambda query: None, "returned NoneType"),
         (lambda query: {"text": "x"}, "returned dict"),
         (lambda query: [3], "type int has no text .*; give each a `text`"),
-                (lambda query: [{"body": "x"}], "type dict has no text"),
+        (lambda query: [{"body": "x"}], "type dict has no text"),
     ],
 )
 def test_a_function_that_returns_something_else_is_one_sentence(function: Any, says: str) -> None:
