@@ -51,12 +51,10 @@ MAX_CALLS, MAX_DATES = 20, 14
 TOTAL_S = 60.0
 """Seconds for all tries of one call; a server that asks for a longer wait has failed."""
 
-MIN_LIKENESS, BEGINNING = 85.0, 80.0
-"""Least likeness of two names, 0 to 100, by rapidfuzz's ratio of their sorted words, and what a company or a
-movie scores whose name begins with the words looked for: "ford" is Ford Motor."""
-
-MIN_WORD_LIKENESS = 88.0
-"""Least likeness of two words that are one: a plural, a possessive, a typing error in a long word."""
+MIN_LIKENESS, BEGINNING, MIN_WORD_LIKENESS = 85.0, 80.0, 88.0
+"""Least likeness of two names, 0 to 100, by rapidfuzz's ratio of their sorted words; what a company or movie
+scores whose name begins with the words looked for: "ford" is Ford Motor; and the least likeness of two words
+that are one: a plural, a possessive, a typing error in a long word."""
 
 SHORT = 3
 """Letters of a name or word that must be equal: one other letter makes another name."""
@@ -333,7 +331,7 @@ def read_question(name: str, text: str, query_time: str) -> ApiRequest:
     ]
     text = _LAST.sub(" ", _YEARS.sub(" ", text))
     for part, _ in search.search_dates(text, languages=["en"], settings=settings) or ():
-        moment, period = (data := parser.get_date_data(part)).date_obj, data.period
+        moment, period = (data := parser.get_date_data(part)).date_obj, data.period or ""
         if moment and _DATED.search(part) and (asked or re.search(r"\d{4}", part)):
             monday = moment - timedelta(moment.weekday())
             week = f"{monday:%Y-%m-%d}", f"{monday + timedelta(6):%Y-%m-%d}"
@@ -703,11 +701,12 @@ class ApiSource(SearchOnly):
         async def attempt() -> Any:
             try:
                 reply = await self._client.post(where, json=body)
-                if reply.status_code in (408, 429) or reply.status_code >= 500:
-                    raise Again(f"answers with status {reply.status_code}", wait_asked(reply.headers))
-                return json.loads(reply.content, parse_constant=lambda _: None)["result"]
             except httpx.HTTPError as error:
                 raise Again(f"does not answer ({type(error).__name__})") from None
+            if reply.status_code in (408, 429) or reply.status_code >= 500:
+                raise Again(f"answers with status {reply.status_code}", wait_asked(reply.headers))
+            try:
+                return json.loads(reply.content, parse_constant=lambda _: None)["result"]
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise SourceError(
                     f"{where} answers with status {reply.status_code} and no JSON with `result`; see that "

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -108,7 +108,7 @@ class HybridSource:
         dense: Source,
         sparse: Source,
         *,
-        fusion: Literal["share", "rrf"] = "rrf",
+        fusion: str = "rrf",
         share: float = 0.5,
         pool: int = 100,
         constant: float = RRF_K,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -37,8 +37,6 @@ from ragc.records import Hit, Passage
 
 Recording = Mapping[str, tuple[Hit, ...]]
 """The hits of every recorded query, best first."""
-
-Unknown = Literal["nearest", "nothing", "error"]
 
 
 class RecordedOptions(ChunkOptions, RerankOptions):
@@ -102,7 +100,7 @@ class RecordedSource:
         self,
         recording: str | Path | Recording,
         *,
-        unknown: Unknown = "nearest",
+        unknown: str = "nearest",
         chunk_size: int | None = None,
         overlap: float = 0.0,
         chunk_by: str = "text",

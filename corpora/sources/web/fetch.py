@@ -160,6 +160,7 @@ class PublicTransport(httpx.AsyncHTTPTransport):
                     "open to the whole internet are reached."
                 )
         extensions, headers = {**request.extensions, "sni_hostname": host}, request.headers
+        failure: Exception | None = None
         for address in addresses:
             to = url.copy_with(host=address)
             try:
