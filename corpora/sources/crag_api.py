@@ -24,7 +24,7 @@ from pydantic import Field
 from rapidfuzz import fuzz, process
 
 from ragc.core.digest import digest
-from ragc.core.event_loop import gather_or_cancel
+from ragc.core.event_loop import gather_or_cancel, on_loop
 from ragc.core.extras import EXTRAS, require
 from ragc.core.marks import Does
 from ragc.core.tables import Words
@@ -611,7 +611,7 @@ class ApiSource(SearchOnly):
             params=url.params,
             auth=(url.username, url.password) if url.userinfo else None,
             timeout=httpx.Timeout(timeout_s, connect=connect_timeout_s, pool=None),
-            # No connection outlives its call, so that one client serves several event loops.
+            # No connection outlives its call: a fork of this process has another loop.
             limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=0),
             transport=transport,
             trust_env=url.host not in ("127.0.0.1", "localhost", "::1"),
@@ -714,7 +714,9 @@ class ApiSource(SearchOnly):
                 ) from None
 
         try:
-            return await with_tries(attempt, where, tries=self._tries, total_s=TOTAL_S, sleep=self._sleep)
+            return await on_loop(  # the pool of connections is that of the process's loop
+                with_tries(attempt, where, tries=self._tries, total_s=TOTAL_S, sleep=self._sleep)
+            )
         except TargetUnavailable as error:
             raise SourceError(f"{str(error).removesuffix('.')}; see that the API is up.") from None
 

@@ -7,6 +7,7 @@ import copy
 import json
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
@@ -28,6 +29,7 @@ from ragc.corpora.sources.crag_api import (
 )
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Question
+from tests.support.server import Answer, Visit, serving
 
 TIME = "03/05/2024, 23:18:31 PT"  # a Tuesday
 
@@ -434,11 +436,23 @@ def test_api_sends_credentials_and_never_shows_them() -> None:
     assert source.fingerprint != ApiSource("http://api.test/v2").fingerprint
 
 
-def test_api_source_is_shared_and_serves_one_event_loop_after_another() -> None:
-    source = ApiSource("http://api.test", transport=httpx.MockTransport(Api()))
+def test_api_source_is_shared_and_serves_several_event_loops_at_once() -> None:
+    def page(visit: Visit) -> Answer:
+        found = {"/open/search_entity_by_name": ["Florida"], "/open/get_entity": {"summary_text": "A state."}}
+        return Answer(json.dumps({"result": found.get(visit.path)}).encode())
+
+    async def search(_: int) -> list[tuple[Hit, ...]]:
+        return await asyncio.gather(*(source.search("florida", 3) for _ in range(4)))
+
+    with serving() as server, ThreadPoolExecutor(3) as threads:
+        server.pages[""] = page
+        source = ApiSource(server.base, concurrency=2)
+        found = [
+            hits for several in threads.map(lambda n: asyncio.run(search(n)), range(3)) for hits in several
+        ]
+    assert [hit.passage.text for hits in found for hit in hits] == ["- summary_text: A state."] * 12
     assert copy.deepcopy(source) is source.rechunk(100, 0.0) is source
     assert source.sample(3, seed="s") == ()
-    assert asyncio.run(source.search("adele", 3)) == asyncio.run(source.search("adele", 3)) != ()
 
 
 @pytest.mark.parametrize(
