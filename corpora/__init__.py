@@ -28,9 +28,16 @@ _IN = "ragc.corpora.sources"
 
 def _guard(record: SourceKind, subject: str) -> SourceKind:
     """Returns the kind of another package, whose errors are blamed on it."""
-    from ragc.corpora.sources.added import guard
+    from ragc.corpora.sources.function import guard
 
     return guard(record, subject)
+
+
+def _own(reference: str) -> SourceKind:
+    """Returns the kind of a function or class of the user's own, `module:name`."""
+    from ragc.corpora.sources.function import own_kind
+
+    return own_kind(reference)
 
 
 SOURCES = Registry(
@@ -56,7 +63,7 @@ SOURCES = Registry(
             "`dense` and `bm25` over one corpus, fused by reciprocal ranks or by shares",
         ),
         "web": (
-            f"{_IN}.web",
+            f"{_IN}.web.source",
             "search engines of the web, their snippets or whole pages (extra `web`)",
         ),
         "recorded": (f"{_IN}.recorded", "results recorded in a file, for offline studies of web search"),
@@ -66,6 +73,7 @@ SOURCES = Registry(
         ),
     },
     guard=_guard,
+    own=_own,
 )
 """The kinds of sources, by name."""
 

@@ -73,8 +73,8 @@ def tracer() -> Any:
             max_span_attributes=int(os.environ.get("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "4096"))
         ),
     )
-    exporter = OTLPSpanExporter(timeout=float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", "2")))
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    seconds = float(os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT", "2"))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=seconds)))
     return provider.get_tracer("ragc")
 
 
@@ -88,10 +88,9 @@ def shown(name: str, value: Any) -> Any:
     """
     if any(_hides(*switches) and re.fullmatch(texts, name) for texts, switches in _HIDING.items()):
         return HIDDEN
-    if not isinstance(value, str):
-        return value
-    cut = value if len(value) <= LONGEST else value[:LONGEST].rpartition(" ")[0] + "…"
-    return escape_surrogates(redact(cut))
+    if isinstance(value, str) and len(value) > LONGEST:
+        value = value[:LONGEST].rpartition(" ")[0] + "…"
+    return escape_surrogates(redact(value)) if isinstance(value, str) else value
 
 
 def span_of(event: Event, model_of: Callable[[str], str]) -> tuple[str, dict[str, Any], str] | None:
@@ -100,14 +99,14 @@ def span_of(event: Event, model_of: Callable[[str], str]) -> tuple[str, dict[str
     The important attributes come last, since a provider with a limit drops the first of too many.
     """
     if isinstance(event, Search):
-        search = {
+        attributes = {
             **_documents("retrieval.documents", [(hit.passage, hit.score) for hit in event.hits]),
             "ragc.source": event.source,
             "ragc.k": event.k,
             **_value("input", event.query),
             "openinference.span.kind": "RETRIEVER",
         }
-        return f"search {event.source}", search, ""
+        return f"search {event.source}", attributes, ""
     if isinstance(event, Call | UnreadableReply):
         sent = event.sent or Sent(None)
         call = {
@@ -130,10 +129,9 @@ def span_of(event: Event, model_of: Callable[[str], str]) -> tuple[str, dict[str
 
 
 def _value(side: str, value: Any) -> dict[str, str]:
-    if isinstance(value, str):
-        return {f"{side}.value": value, f"{side}.mime_type": "text/plain"}
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return {f"{side}.value": text, f"{side}.mime_type": "application/json"}
+    kind = "text/plain" if isinstance(value, str) else "application/json"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return {f"{side}.value": text, f"{side}.mime_type": kind}
 
 
 def _messages(side: str, messages: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -166,7 +164,11 @@ class SpanRun(Run):
 
     def __init__(self, method: str, inputs: Mapping[str, Any], model_of: Callable[[str], str]) -> None:
         super().__init__()
-        self._inputs, self._model_of = {"method": method, **inputs}, model_of
+        self._model_of = model_of
+        self._about = {
+            "metadata": json.dumps({"method": method, "question_id": str(inputs.get("id", ""))}),
+            **_value("input", str(inputs.get("question", ""))),
+        }
         self.begun: dict[tuple[int, ...], int] = {}
         self._root = tracer().start_span(method)
         self._inside = trace.set_span_in_context(self._root)
@@ -181,8 +183,7 @@ class SpanRun(Run):
         super().add(path, event, prediction)
         with suppress(Exception):
             if (span := span_of(event, self._model_of)) is not None:
-                begun = self.begun.get(path)
-                _end(tracer().start_span(span[0], self._inside, start_time=begun), *span[1:])
+                _end(tracer().start_span(span[0], self._inside, start_time=self.begun.get(path)), *span[1:])
             elif not _hides("INPUTS", "OUTPUTS"):
                 fields = {name: shown(name, value) for name, value in event.to_json().items() if name != "at"}
                 self._root.add_event("gate" if isinstance(event, ThresholdCheck) else "note", fields)
@@ -192,15 +193,18 @@ class SpanRun(Run):
     ) -> None:
         """Sends a reranking, see `ragc.corpora.rerank.base.watcher`."""
         ranked = sorted(zip(passages, map(float, scores), strict=False), key=lambda pair: -pair[1])
-        attributes = {
-            **_documents("reranker.input_documents", ((passage, None) for passage in passages)),
-            **_documents("reranker.output_documents", ranked),
-            "reranker.query": query,
-            "reranker.model_name": model,
-            "reranker.top_k": len(passages),
-            "openinference.span.kind": "RERANKER",
-        }
-        _end(tracer().start_span(f"rerank {model}", self._inside, start_time=begun), attributes)
+        span = tracer().start_span(f"rerank {model}", self._inside, start_time=begun)
+        _end(
+            span,
+            {
+                **_documents("reranker.input_documents", ((passage, None) for passage in passages)),
+                **_documents("reranker.output_documents", ranked),
+                "reranker.query": query,
+                "reranker.model_name": model,
+                "reranker.top_k": len(passages),
+                "openinference.span.kind": "RERANKER",
+            },
+        )
 
     def finish(self, prediction: Any) -> None:
         """Sends the question with its answer."""
@@ -214,10 +218,7 @@ class SpanRun(Run):
     def _leave(self, attributes: dict[str, Any], error: str = "") -> None:
         watcher.reset(self._tokens[0])
         context.detach(self._tokens[1])
-        about = {"method": self._inputs["method"], "question_id": str(self._inputs.get("id", ""))}
-        question = _value("input", str(self._inputs.get("question", "")))
-        chain = {"metadata": json.dumps(about), **question, **attributes, "openinference.span.kind": "CHAIN"}
-        _end(self._root, chain, error)
+        _end(self._root, {**self._about, **attributes, "openinference.span.kind": "CHAIN"}, error)
 
 
 class _TimedBranch(Branch):
@@ -234,6 +235,6 @@ def _end(span: Any, attributes: Mapping[str, Any], error: str = "") -> None:
     with suppress(Exception):
         span.set_attributes({name: shown(name, value) for name, value in attributes.items()})
         if error:
-            text = HIDDEN if _hides("INPUTS", "OUTPUTS") else shorten(error)
-            span.set_status(trace.StatusCode.ERROR, text)
+            is_hidden = _hides("INPUTS", "OUTPUTS")
+            span.set_status(trace.StatusCode.ERROR, HIDDEN if is_hidden else shorten(error))
         span.end()

@@ -302,9 +302,9 @@ async def found_nothing(self: Any, query: str, k: int) -> None:
     """A search that forgets to return."""
 
 
-async def found_texts(self: Any, query: str, k: int) -> list[str]:
-    """A search that returns texts."""
-    return ["red"]
+async def found_numbers(self: Any, query: str, k: int) -> list[int]:
+    """A search that returns what is no passage."""
+    return [3]
 
 
 def refuse_options(self: Any, **options: Any) -> None:
@@ -316,11 +316,8 @@ def refuse_options(self: Any, **options: Any) -> None:
 @pytest.mark.parametrize(
     ("members", "sentence"),
     [
-        ({"search": found_nothing}, "must return a list of ragc.Hit, best first, and it returned a NoneType"),
-        (
-            {"search": found_texts},
-            "must return a list of ragc.Hit, best first, and it returned a list with a str",
-        ),
+        ({"search": found_nothing}, "must return a list of texts, of mappings or objects with `text`, of "),
+        ({"search": found_numbers}, "must return a list of texts, of mappings or objects with `text`, of "),
         (
             {"__init__": lambda self, **options: None},
             "builds a Notes without fingerprint, which every source has",
@@ -451,6 +448,7 @@ PARROT = '[targets.main]\nkind = "parrot"\n'
     ("recipe", "target", "key"),
     [
         (STRANGE, PARROT, "sources.local.kind"),
+        (STRANGE.replace('"notes"', '"added_kinds:Notes"'), PARROT, "sources.local.kind"),
         (RECIPE, PARROT, "targets.main.kind"),
         (RECIPE.replace('["em"]', '["is_short"]'), '[targets.main]\nkind = "embedded"\n', "metrics.report"),
         (RECIPE + '[sources.local.options]\nrerank = "shortest"\n', PARROT, "sources.local.options.rerank"),

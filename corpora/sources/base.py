@@ -7,8 +7,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from ragc.core.display import describe
 from ragc.records import Hit, Passage, Question
 
 if TYPE_CHECKING:
@@ -54,6 +55,66 @@ class Source(Protocol):
         their passages return themselves.
         """
         ...
+
+
+class SearchOnly:
+    """Base of sources that can be searched only: they have no passages to draw from or to cut."""
+
+    fingerprint: str
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.fingerprint[:12])
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """Returns no passages."""
+        return ()
+
+    def rechunk(self, chunk_size: int, overlap: float) -> Self:
+        """Returns the source itself."""
+        return self
+
+
+class SourceWrapper:
+    """Base of sources around `inner`: they search differently, and all else is as in `inner`.
+
+    A subclass searches, and says in `around` how another inner source is wrapped.
+    """
+
+    def __init__(self, inner: Source, fingerprint: str) -> None:
+        self.inner, self.kind, self.fingerprint = inner, inner.kind, fingerprint
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, self.inner)
+
+    def around(self, inner: Source) -> SourceWrapper:
+        """Returns the same wrapper around another source."""
+        raise NotImplementedError
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Returns at most `k` hits, best first. Raises SourceError."""
+        raise NotImplementedError
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        """Returns the sample of the inner source."""
+        return self.inner.sample(n, seed=seed, exclude=exclude)
+
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """Returns the parts from the inner source."""
+        return parts_of(self.inner, ids)
+
+    def rechunk(self, chunk_size: int, overlap: float) -> SourceWrapper:
+        """Returns the wrapper over chunks of at most `chunk_size` tokens."""
+        return self.around(self.inner.rechunk(chunk_size, overlap))
+
+    def with_titles(self, sections: bool | None, columns: bool | None) -> SourceWrapper:
+        """Returns the wrapper over chunks with other titles."""
+        return self.around(with_titles(self.inner, sections, columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragc.corpora import SOURCES, rerank
-from ragc.corpora.rerank.base import POOL, RerankedSource, Reranker
+from ragc.corpora.rerank.base import POOL, RerankedSource
 from ragc.corpora.sources.base import Source, SourceInputs, maker
-from ragc.corpora.sources.options import CorpusHalfOptions, RerankOptions, TitleOptions
+from ragc.corpora.sources.titles import TitleSource
 from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
 from ragc.store.calls import CallStore
@@ -38,34 +38,23 @@ def build(
     """
     record = SOURCES.get(kind)
     record.options.of(options)
-    options = dict(options)  # as written, because the options model would change the fingerprint
-    titles = options.pop("titles", False) if issubclass(record.options, TitleOptions) else False
-    half = options.pop("half", "") if issubclass(record.options, CorpusHalfOptions) else ""
-    if half and corpus is not None:
-        corpus = half_of(corpus, half)
-    reranker, pool = None, POOL
-    if issubclass(record.options, RerankOptions):
-        reranker, pool = _reranker(resolve, options)
+    # As written, because the options model would change the fingerprint.
+    left, around = (
+        dict(options),
+        {"titles", "half", "rerank", "rerank_pool"} & record.options.model_fields.keys(),
+    )
+    taken = {name: left.pop(name) for name in around if name in left}
     if corpus is None and record.corpus == "passages":
         raise UsageError("A source of this kind searches a corpus; name one.")
-    inputs = SourceInputs(cast(Corpus, corpus), store, recording, resolve)
-    source = maker(record)(inputs, options)
-    if titles:
-        from ragc.corpora.sources.title_rules import TitleSource
-
+    if corpus is not None and taken.get("half"):
+        corpus = half_of(corpus, taken["half"])
+    source = maker(record)(SourceInputs(cast(Corpus, corpus), store, recording, resolve), left)
+    if taken.get("titles"):
         source = TitleSource(source)
-    return source if reranker is None else RerankedSource(source, reranker, pool=pool)
-
-
-def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | None, int]:
-    """Returns the reranker named by `rerank` and the size of its pool; both options are removed from
-    `options`.
-    """
-    name, pool = options.pop("rerank", None), options.pop("rerank_pool", None)
-    if name is None:
-        return None, POOL
-    # Stripped before resolving, so that the trusted path and the read path are the same.
-    kind, model = rerank.split(name)
-    if model and resolve(model).exists():
-        name = f"{kind}:{resolve(model)}"
-    return rerank.make(name), POOL if pool is None else pool
+    if reranker := taken.get("rerank"):
+        # Stripped before resolving, so that the trusted path and the read path are the same.
+        name, model = rerank.split(reranker)
+        if model and resolve(model).exists():
+            reranker = f"{name}:{resolve(model)}"
+        source = RerankedSource(source, rerank.make(reranker), pool=taken.get("rerank_pool") or POOL)
+    return source

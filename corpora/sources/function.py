@@ -1,56 +1,65 @@
-"""`function`: the results of a caller's function, or of a DSPy retriever, as a source.
+"""Sources of a user's own code: functions, DSPy's retrievers, `module:name` in recipes, kinds of packages.
 
-It returns a list, best first, of texts, mappings or objects with `text` (or `long_text`), passages or hits;
-or an object whose `passages` are such a list, as DSPy's retrievers do.
+A function takes the query, and `k` if it has such an argument, and returns a list, best first, of texts,
+mappings or objects with `text` (or `long_text`), passages or hits; or an object whose `passages` are such a
+list, as DSPy's retrievers do. What is wrong with such code is said in a sentence that names it.
+
+    def find(query: str, k: int) -> list[str]: ...
+
+    [sources.local]
+    kind = "search:find"          # the function `find` of search.py beside the recipe
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
 from ragc.core.digest import digest
-from ragc.core.display import describe
-from ragc.core.user_code import no_exit
+from ragc.core.plugins import REPAIR
+from ragc.core.user_code import code_digest, load_object, no_exit
+from ragc.corpora.sources.base import SearchOnly, Source, SourceInputs, SourceKind, SourceWrapper, maker
+from ragc.corpora.sources.options import SourceOptions
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
 
-_TEXTS = ("text", "long_text")
-_RESULT_TYPES = "a list of texts, of mappings or objects with `text`, or of passages"
+_MEMBERS = ("fingerprint", "search", "sample", "rechunk")
 
 
-class FunctionSource:
-    """Searches by calling `function` with the query, and with `k` if it takes such an argument.
+class FoundPassage(BaseModel):
+    """A passage as a user's function returns it. Without an id it gets one from its text."""
 
-    A plain function runs in a thread of its own. Its errors are failed searches. A result of another type
-    raises UsageError. Results without an id get one from their text. `fingerprint` is that of the function's
-    source text; without one, of this object alone.
+    model_config = ConfigDict(from_attributes=True, coerce_numbers_to_str=True)
+
+    text: str = Field(validation_alias=AliasChoices("text", "long_text"))
+    title: str = ""
+    id: str = ""
+
+
+_RESULTS = "a list of texts, of mappings or objects with `text`, of passages or of ragc.Hit, best first"
+
+
+class FunctionSource(SearchOnly):
+    """Searches by calling `function`, plain or async; plain ones run in a thread.
+
+    Its errors are failed searches. A result of another type raises UsageError. `name` begins the sentences of
+    errors. `fingerprint` is that of the function's source text and of `name`.
     """
 
     kind = "function"
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         self.function = function
-        self.name = getattr(function, "__qualname__", "") or type(function).__name__
-        called: Any = function
-        if not inspect.isroutine(function):
-            called = getattr(function, "forward", None) or type(function).__call__
-        self._is_async = inspect.iscoroutinefunction(called)
-        self._takes_k = _takes_k(called)
-        try:
-            text = inspect.getsource(function if inspect.isroutine(function) else type(function))
-        except (OSError, TypeError):
-            text = uuid.uuid4().hex
-        self.fingerprint = digest([self.kind, self.name, text])
-
-    def __deepcopy__(self, memo: object) -> FunctionSource:
-        return self
-
-    def __repr__(self) -> str:
-        return describe(type(self).__name__, self.name)
+        self.name = name or f"The source {getattr(function, '__qualname__', type(function).__name__)}"
+        called = getattr(function, "forward", function)
+        self._takes_k = "k" in inspect.signature(called).parameters
+        self.fingerprint = digest([self.kind, self.name, code_digest(function, whole_file=bool(name))])
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns the first `k` results. Raises SourceError for what the function raises, UsageError for
@@ -58,71 +67,98 @@ class FunctionSource:
         """
         arguments = {"k": k} if self._takes_k else {}
         try:
-            with no_exit(f"The source {self.name}"):
-                if self._is_async:
-                    results = await self.function(query, **arguments)
-                else:
-                    results = await asyncio.to_thread(self.function, query, **arguments)
+            with no_exit(self.name):
+                found = await asyncio.to_thread(self.function, query, **arguments)
+                found = await found if inspect.isawaitable(found) else found
         except RagcError:
             raise
         except Exception as error:
-            raise SourceError(f"The source {self.name} raised {type(error).__name__}: {error}") from error
-        listed = self._listed(results)
-        return tuple(self._hit(result, rank) for rank, result in enumerate(listed[:k]))
-
-    def _listed(self, results: Any) -> Sequence[Any]:
-        if not isinstance(results, list | tuple) and not isinstance(results, str | Mapping):
-            results = getattr(results, "passages", results)
-        if not isinstance(results, list | tuple):
+            raise SourceError(f"{self.name} raised {type(error).__name__}: {error}") from error
+        listed = found if isinstance(found, list | tuple | str) else getattr(found, "passages", found)
+        if not isinstance(listed, list | tuple):
             raise UsageError(
-                f"The source {self.name} must return {_RESULT_TYPES}, and it returned "
-                f"{type(results).__name__}; put what it finds into a list."
+                f"{self.name} must return {_RESULTS}, and it returned {type(listed).__name__}; put what it "
+                "finds into a list."
             )
-        return results
+        return tuple(self._hit(item, 1 / rank) for rank, item in enumerate(listed[: max(k, 0)], 1))
 
-    def _hit(self, result: Any, rank: int) -> Hit:
-        if isinstance(result, Hit):
-            return result
-        return Hit(self._passage(result), 1.0 / (rank + 1))
-
-    def _passage(self, result: Any) -> Passage:
-        if isinstance(result, Passage):
-            return result
-        if isinstance(result, str):
-            return Passage(_id_of(result), "", result)
-
-        def read(name: str) -> Any:
-            return result.get(name) if isinstance(result, Mapping) else getattr(result, name, None)
-
-        text = next((value for name in _TEXTS if (value := read(name)) is not None), None)
-        if not isinstance(text, str):
-            problem = "has no text" if text is None else f"has a text of the type {type(text).__name__}"
+    def _hit(self, item: Any, score: float) -> Hit:
+        if isinstance(item, Hit | Passage):
+            return item if isinstance(item, Hit) else Hit(item, score)
+        try:
+            found = FoundPassage.model_validate({"text": item} if isinstance(item, str) else item)
+        except ValidationError as error:
             raise UsageError(
-                f"The source {self.name} must return {_RESULT_TYPES}, and an item of the type "
-                f"{type(result).__name__} {problem}; give each a `text`."
-            )
-        title, name = read("title"), read("id")
-        return Passage(
-            str(name) if isinstance(name, str | int) and str(name) else _id_of(text),
-            title if isinstance(title, str) else "",
-            text,
-        )
-
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Returns no passages: a function can only be searched."""
-        return ()
-
-    def rechunk(self, chunk_size: int, overlap: float) -> FunctionSource:
-        """Returns the source itself: its passages cannot be cut."""
-        return self
+                f"{self.name} must return {_RESULTS}, and an item of the type {type(item).__name__} has no "
+                f"text ({error.errors()[0]['msg']}); give each a `text`."
+            ) from None
+        return Hit(Passage(found.id or digest(found.text)[:16], found.title, found.text), score)
 
 
-def _id_of(text: str) -> str:
-    return digest(text)[:16]
+class GuardedSource(SourceWrapper):
+    """A source of a user's own class or of another package; `subject` begins the sentences of errors."""
+
+    def __init__(self, inner: Source, kind: str, subject: str) -> None:
+        super().__init__(inner, inner.fingerprint)
+        self.kind, self._search = kind, FunctionSource(inner.search, subject)
+
+    def around(self, inner: Source) -> SourceWrapper:
+        """Returns `inner` with the same guard."""
+        return self if inner is self.inner else GuardedSource(inner, self.kind, self._search.name)
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Returns at most `k` hits, as `FunctionSource` does."""
+        return await self._search.search(query, k)
 
 
-def _takes_k(function: Callable[..., Any]) -> bool:
+def _built(make: Callable[[], Any], kind: str, subject: str, advice: str) -> Source:
+    """Returns the source that `make` returns, guarded. Raises UsageError for what it raises, and for another
+    object.
+    """
     try:
-        return "k" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
+        source = make()
+    except RagcError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the code raises
+        raise UsageError(f"{subject} cannot be built: {type(error).__name__}: {error}; {advice}.") from error
+    missing = [name for name in _MEMBERS if not hasattr(source, name)]
+    if missing and kind.partition(":")[2] and callable(source):
+        return FunctionSource(source, subject)
+    if missing:
+        raise UsageError(
+            f"{subject} builds a {type(source).__name__} without {', '.join(missing)}, which every "
+            f"source has; {advice}."
+        )
+    return GuardedSource(source, kind, subject)
+
+
+def guard(record: SourceKind, subject: str) -> SourceKind:
+    """Returns the record of another package with sources that are `GuardedSource`."""
+
+    def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        return _built(lambda: maker(record)(inputs, options), record.id, subject, REPAIR)
+
+    return replace(record, build=build)
+
+
+class OwnOptions(SourceOptions):
+    """Options of a source of the user's own, which gets them as keywords."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def own_kind(reference: str) -> SourceKind:
+    """Returns the kind of a function `module:name` of the user's own, or of a class, made with the options as
+    keywords, that is a source or is called like such a function.
+    """
+
+    def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        named = load_object(reference, inputs.resolve("."))
+        if options and not isinstance(named, type):
+            raise UsageError(f"{reference!r} is a function, which takes no options; name a class that does.")
+        make = partial(named, **options) if isinstance(named, type) else lambda: named
+        source = _built(make, reference, f"The source {reference!r}", "repair it")
+        source.fingerprint = digest([source.fingerprint, options])
+        return source
+
+    return SourceKind(reference, OwnOptions, build)

@@ -27,7 +27,7 @@ from ragc.corpora.files.records import is_address, read_passages
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.recorded.source import Recorder
+from ragc.corpora.sources.recorded import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.downloads import is_hub_file
 from ragc.errors import UnknownName, UsageError, nearest

@@ -15,7 +15,7 @@ instead of letters. Where the answer is known beforehand, to make an example of 
 sources is left out, so that the stage that reads is taught. The source `kg` is any source, searched within
 the domain that was named with each entity, or with the question where there is none, as its words and dates
 alone may ask for facts; the authors' rules that pick API calls and resolve dates are in the source `api`. A
-listed name that the question does not hold in any form (`crag_api.names.is_named_in`), or of another
+listed name that the question does not hold in any form (`crag_api.is_named_in`), or of another
 domain, is dropped and counted. Facts of `kg` come before the web passages in one list, `top_k` for each
 entity. `dense_share` is 0 by default, because the source `web` may be of any kind, and above 0 needs a
 source `dense` over the same pages. Blocks are searched with `web` itself, whatever its kind. Chunks are
@@ -40,7 +40,7 @@ from ragc.core import counters
 from ragc.corpora import embed
 from ragc.corpora.rerank.base import RerankedSource, rerank
 from ragc.corpora.sources.base import Source, current_question, parts_of
-from ragc.corpora.sources.crag_api.names import is_named_in, plain
+from ragc.corpora.sources.crag_api import is_named_in, plain
 from ragc.corpora.storage.corpus import sample
 from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram, format_passage, mix_noise

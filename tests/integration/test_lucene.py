@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.lucene import jvm
-from ragc.corpora.sources.lucene.index import LuceneIndex
-from ragc.corpora.sources.lucene.source import LuceneSource
+from ragc.corpora.sources.lucene import LuceneSource, call, java
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage
 from tests.paths import SRC
@@ -149,7 +147,7 @@ def test_eight_threads_and_then_none_is_left_in_java() -> None:
     expected = {query: search(source, query) for query in QUERIES}
 
     def alive() -> int:
-        return jvm.call(lambda: int(jvm.java("java.lang.Thread").activeCount()))
+        return int(call(lambda: java("java.lang.Thread").activeCount()).result())
 
     before = alive()
     with ThreadPoolExecutor(8) as pool:
@@ -165,7 +163,7 @@ def test_eight_threads_and_then_none_is_left_in_java() -> None:
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
-from ragc.corpora.sources.lucene.source import LuceneSource
+from ragc.corpora.sources.lucene import LuceneSource
 from ragc.records import Passage
 source = LuceneSource([Passage(*row) for row in json.loads(sys.stdin.read())], home=Path(sys.argv[1]))
 hits = asyncio.run(source.search("dog fox", 10))
@@ -224,20 +222,13 @@ def test_what_cannot_be_is_said_at_once(tmp_path: Path, monkeypatch: pytest.Monk
             LuceneSource(PASSAGES, **_any(bad))
     source = LuceneSource(PASSAGES, home=tmp_path)
     folder = source.build()
-    with pytest.raises(SourceError, match=r"Lucene could not do what was asked: .*IndexNotFound"):
-        LuceneIndex(tmp_path, "ragc", 0.9, 0.4, 0.0)
     assert folder.size > 0
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    source._folder = tmp_path
+    with pytest.raises(SourceError, match=r"Lucene could not do what was asked: .*IndexNotFound"):
+        search(source, "dog")
+    monkeypatch.setitem(sys.modules, "pyserini", None)
     with pytest.raises(UsageError, match=r"needs pyserini.*ragc\[lucene\]"):
         LuceneSource(PASSAGES)
-
-
-def test_an_old_java_is_told_by_its_release_file(tmp_path: Path) -> None:
-    (tmp_path / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="17.0.2"\n')
-    assert jvm.version_of(tmp_path) == 17
-    (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
-    assert jvm.version_of(tmp_path) == 8
-    assert jvm.version_of(tmp_path / "none") is None
 
 
 def _any(values: dict[str, float]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def graph(corpus: Corpus, home: Path) -> Source:
 
 
 def lucene(corpus: Corpus, home: Path) -> Source:
-    from ragc.corpora.sources.lucene.source import LuceneSource
+    from ragc.corpora.sources.lucene import LuceneSource
 
     return LuceneSource(corpus, home=home)
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.web.engine import WebResult
 from ragc.corpora.sources.web.fetch import check_url, fetch, why_unreachable
-from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebSource
+from ragc.corpora.sources.web.source import MAX_TITLE_CHARS, WebResult, WebSource
 from ragc.errors import SourceError
 from ragc.store.calls import CallStore
 from tests.examples import examples
@@ -53,6 +52,7 @@ HOSTILE = {
     "another scheme": "javascript:alert(1)",
     "a file": "file:///etc/passwd",
     "a password": "http://me:secret@b.example/",
+    "a user name": "http://me@b.example/",
     "a very long one": "http://b.example/" + "a" * 5000,
     "a host no resolver takes": "http://" + "\u2024" * 3 + "/",
     "nothing": "",
@@ -156,7 +156,11 @@ def test_what_is_not_reachable_from_everywhere_is_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["1.1.1.1", "93.184.216.34", "192.0.1.1", "2606:4700::1111", "2a00:1450::5"]
+    "address",
+    [
+        *("1.1.1.1", "93.184.216.34", "192.0.1.1", "2606:4700::1111", "2a00:1450::5"),
+        *("::ffff:8.8.8.8", "64:ff9b::808:808"),
+    ],
 )
 def test_addresses_of_everyone_are_fit(address: str) -> None:
     assert why_unreachable(address) == ""

@@ -24,12 +24,11 @@ from ragc.corpora.sources.base import Source, current_question, parts_of
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.given.source import GivenSource
-from ragc.corpora.sources.hybrid.source import HybridSource
-from ragc.corpora.sources.recorded.source import RecordedSource, Recorder
-from ragc.corpora.sources.title_rules import TitleSource
-from ragc.corpora.sources.web.engine import WebResult
-from ragc.corpora.sources.web.source import WebSource
+from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.hybrid import HybridSource
+from ragc.corpora.sources.recorded import RecordedSource, Recorder
+from ragc.corpora.sources.titles import TitleSource
+from ragc.corpora.sources.web.source import WebResult, WebSource
 from ragc.errors import (
     DataError,
     ParseFailure,

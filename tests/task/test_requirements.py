@@ -112,7 +112,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
         ("'hf:org/name'", "[hub]"),
         ("'a'", "faiss", "[dense]"),
         ("'b'", "ddgs, trafilatura, which are", "[web]"),
-        ("'c'", "rapidfuzz", "[api]"),
+        ("'c'", "dateparser", "[api]"),
         ("'d'", "pyserini", "[lucene]"),
         ("'e'", "reranked by 'embed'", "[dense]"),
         ("'main'", "xllamacpp", "[embedded]"),

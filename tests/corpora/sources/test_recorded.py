@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ragc
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.recorded.source import RecordedSource, Recorder, read_recording
+from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.support.rows import write_rows
@@ -54,8 +54,8 @@ def test_another_query_gets_the_nearest_nothing_or_an_error(tmp_path: Path) -> N
     with pytest.raises(SourceError, match="was not recorded"):
         ask(error, "Do cats dream?")
     assert len({nearest.fingerprint, nothing.fingerprint, error.fingerprint}) == 3
-    with pytest.raises(UsageError, match="nearest, nothing, error"):
-        RecordedSource(path, unknown="guess")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="'nearest', 'nothing' or 'error'"):
+        ragc.source("recorded", corpus=path, unknown="guess")
 
 
 def test_scores_decide_and_ties_go_by_id(tmp_path: Path) -> None:
@@ -76,13 +76,13 @@ def test_the_line_with_the_most_passages_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"passages": []}, "`query` is missing"),
-        ({"query": "q", "passage": []}, "Did you mean 'passage'"),
-        ({"query": "q", "passages": {}}, "an object, a list is needed"),
-        ({"query": "q", "passages": ["x"]}, "`passages[0]` is a string"),
-        ({"query": "q", "passages": [{"id": "a"}]}, "`text` is missing"),
-        ({"query": "q", "passages": [{"id": "a", "text": "t", "start": -1}]}, "`start`"),
-        ({"query": "q", "passages": [{"id": "a", "text": "t", "score": "high"}]}, "`score` is a string"),
+        ({"passages": []}, "`query`: Field required"),
+        ({"query": "q", "passage": []}, "`passages`: Field required"),
+        ({"query": "q", "passages": {}}, "`passages`: Input should be a valid array"),
+        ({"query": "q", "passages": ["x"]}, "`passages.0`: Input should be an object"),
+        ({"query": "q", "passages": [{"id": "a"}]}, "`passages.0.text`: Field required"),
+        ({"query": "q", "passages": [{"id": "a", "text": "t", "start": -1}]}, "`passages.0.start`: "),
+        ({"query": "q", "passages": [{"id": "a", "text": "t", "score": "high"}]}, "`passages.0.score`: "),
         ({"query": "q", "passages": [{"id": "a", "text": "t"}] * 2}, "an id twice"),
         (
             {"query": "q", "passages": [{"id": "a", "text": "t", "score": 1}, {"id": "b", "text": "t"}]},
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said_by_line(tmp_path: Path, row: Any, problem: str) -
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no query"):
         RecordedSource(write(tmp_path))
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         RecordedSource(tmp_path / "absent.jsonl")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.title_rules import TitleSource, title_factor
+from ragc.corpora.sources.titles import TitleSource, title_factor
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 

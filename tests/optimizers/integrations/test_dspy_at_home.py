@@ -183,8 +183,7 @@ def test_a_retriever_of_dspy_is_a_source() -> None:
         ),
         (lambda query: None, "returned NoneType"),
         (lambda query: {"text": "x"}, "returned dict"),
-        (lambda query: [3], "type int has no text; give each a `text`"),
-        (lambda query: [{"text": 3}], "text of the type int"),
+        (lambda query: [3], "type int has no text .*; give each a `text`"),
         (lambda query: [{"body": "x"}], "type dict has no text"),
     ],
 )

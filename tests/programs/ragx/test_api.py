@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any, ClassVar
 
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.crag_api.names import is_named_in
+from ragc.corpora.sources.crag_api import is_named_in
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
 from ragc.records import Hit, Passage
@@ -120,9 +119,8 @@ def test_the_domain_that_the_router_names_reaches_the_search_and_the_label_does_
     ],
 )  # fmt: skip
 def test_names_may_stand_in_the_question_in_another_form(
-    question: str, listed: tuple[str, str], domain: str, queries: list[str], monkeypatch: pytest.MonkeyPatch
+    question: str, listed: tuple[str, str], domain: str, queries: list[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "rapidfuzz", None)  # the same whether the extra is installed or not
     kg = ListSource(passages(2, "k"))
     items = [{"text": listed[0], "kind": listed[1]}]
     target = ScriptedTarget(by_field(domain=domain, entities={"items": items}))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.web.fetch import REDIRECTS, FetchedPage, check_url, fetch, why_unreachable
+from ragc.corpora.sources.web.fetch import REDIRECTS, FetchedPage, fetch, why_unreachable
 from ragc.errors import SourceError
 from tests.support.server import Answer, ScriptedServer, serving
 
@@ -62,7 +62,6 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 
 def test_a_page_is_fetched(site: ScriptedServer) -> None:
     assert get(f"{site.base}/#part") == FetchedPage(f"{site.base}/", "text/html", "<p>hello</p>")
-    assert get(site.base).is_html
 
 
 def test_loopback_is_refused_unless_it_is_allowed(site: ScriptedServer) -> None:
@@ -86,16 +85,11 @@ def test_addresses_inside_are_refused(monkeypatch: pytest.MonkeyPatch, address: 
     assert address in refusal("http://site.example/", allow_loopback=False)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "::ffff:8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808"])
-def test_addresses_outside_are_fit(address: str) -> None:
-    assert why_unreachable(address) == ""
-
-
 @given(st.ip_addresses(v=4))
 def test_an_address_hidden_in_an_ipv6_one_is_judged_as_itself(address: ipaddress.IPv4Address) -> None:
     alone = why_unreachable(str(address))
     number = int(address)
-    for outer in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number, (0x2002 << 112) | (number << 80)):
+    for outer in ((0xFFFF << 32) | number, (0x64FF9B << 96) | number):
         assert why_unreachable(str(ipaddress.IPv6Address(outer))) == alone
 
 
@@ -143,17 +137,6 @@ def test_redirects_are_followed_so_often_and_no_more(site: ScriptedServer) -> No
     assert "more than" in refusal(redirect(site, "/loop", "/loop"))
 
 
-@pytest.mark.parametrize(
-    "url", ["", "nonsense", "ftp://a.example/", "file:///etc/passwd", "javascript:alert(1)", "http://",
-            "http://user@a.example/", "http://:pw@a.example/", "http://a.example/" + "x" * 5000, "http://a\x00b/"]
-)  # fmt: skip
-def test_urls_that_are_not_fetched(url: str) -> None:
-    with pytest.raises(SourceError) as caught:
-        check_url(url)
-    assert len(str(caught.value)) < 500
-    assert "pw" not in str(caught.value).replace("password", "")
-
-
 def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     def lookup(*args: Any, **more: Any) -> Any:
         raise socket.gaierror(-2, "Name or service not known")
@@ -194,7 +177,8 @@ def test_limits_of_size_time_and_type(site: ScriptedServer) -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "text"),
     [
-        ("text/html; charset=iso-8859-1", b"caf\xe9", "café"),
+        ("text/html; charset=iso-8859-1", b"caf\xe9 \x93", "café “"),
+        ("text/html; charset=gb2312", "镕".encode("gb18030"), "镕"),
         ("text/html", "<meta charset='shift_jis'>東京".encode("shift_jis"), "<meta charset='shift_jis'>東京"),
         ("text/html", "東京".encode(), "東京"),
         ("text/html", b"caf\xe9 \x93", "café “"),

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, WebResult, parse_result
-from ragc.corpora.sources.web.source import WebSource
+from ragc.corpora.sources.web.source import Ddgs, EngineBusy, WebResult, WebSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit
 from ragc.store.calls import CallStore
@@ -66,7 +65,7 @@ def site() -> Iterator[str]:
         yield server.base
 
 
-def test_snippets_are_passages_in_the_order_of_the_engine() -> None:
+def test_web_snippets_are_passages_in_the_order_of_the_engine() -> None:
     hits = ask(source(Fake()))
     assert [(h.passage.title, h.passage.text, h.score) for h in hits] == [
         ("A page", "about cats", 1.0),
@@ -77,7 +76,7 @@ def test_snippets_are_passages_in_the_order_of_the_engine() -> None:
     assert ask(source(Fake()), k=1) == hits[:1]
 
 
-def test_a_query_is_sent_once_and_blank_ones_never() -> None:
+def test_web_sends_a_query_once_and_blank_ones_never() -> None:
     engine = Fake()
     web = source(engine)
     assert ask(web) == ask(web, " cats\n") == ask(web)
@@ -87,7 +86,7 @@ def test_a_query_is_sent_once_and_blank_ones_never() -> None:
     assert len(engine.queries[1][0]) == 400
 
 
-def test_a_study_is_repeated_from_the_store(tmp_path: Path) -> None:
+def test_web_searches_are_repeated_from_the_store(tmp_path: Path) -> None:
     first = CallStore(tmp_path)
     hits = ask(source(Fake(), store=first))
     first.close()
@@ -103,7 +102,7 @@ def test_a_study_is_repeated_from_the_store(tmp_path: Path) -> None:
     second.close()
 
 
-def test_what_is_refused_is_tried_again_and_what_fails_is_not() -> None:
+def test_web_tries_again_what_is_refused_and_not_what_fails() -> None:
     engine = Fake(EngineBusy("429"), EngineBusy("429"))
     assert ask(source(engine, tries=3))
     assert len(engine.queries) == 3
@@ -117,7 +116,7 @@ def test_what_is_refused_is_tried_again_and_what_fails_is_not() -> None:
     assert ask(web)  # a failure is not kept
 
 
-def test_a_late_engine_is_given_up() -> None:
+def test_web_gives_up_a_late_engine() -> None:
     free = threading.Event()
 
     class Late(Fake):
@@ -125,17 +124,14 @@ def test_a_late_engine_is_given_up() -> None:
             free.wait(10)
             return ()
 
-    async def search() -> None:
-        try:
-            with pytest.raises(SourceError, match=r"within 0\.05 s"):
-                await source(Late(), seconds=0.05).search("cats", 3)
-        finally:
-            free.set()
-
-    asyncio.run(search())
+    try:
+        with pytest.raises(SourceError, match=r"within 0\.05 s"):
+            ask(source(Late(), seconds=0.05, tries=1))
+    finally:
+        free.set()
 
 
-def test_turns_are_handed_out_at_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_requests_keep_their_pace_over_chunkings(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -151,7 +147,7 @@ def test_turns_are_handed_out_at_the_pace(monkeypatch: pytest.MonkeyPatch) -> No
     assert 2 < slept[2] <= 4
 
 
-def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
+def test_web_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
     results = [WebResult(f"{site}/{name}", name, f"snippet of {name}") for name in ("one", "gone", "two")]
     store = CallStore(tmp_path)
     web = source(Fake(results=results), store=store, pages=True, chunk_size=64, allow_loopback=True)
@@ -162,13 +158,12 @@ def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
     (lost,) = [h.passage for h in hits if "gone" in h.passage.id]
     assert lost.text == "snippet of gone"
     larger = web.rechunk(4000, 0.0)
-    assert larger is web.rechunk(4000, 0.0) is not web
+    assert larger.fingerprint == web.rechunk(4000, 0.0).fingerprint != web.fingerprint
     whole = {h.passage.id: h.passage.text for h in ask(larger, "the needle of two")}
     assert set(whole) == {f"{site}/one", f"{site}/two", lost.id}
     for hit in hits:
         at = hit.passage
         assert whole[at.parent][at.start : at.start + len(at.text)] == at.text
-    assert len({web.fingerprint, larger.fingerprint, source(Fake(results=results)).fingerprint}) == 3
     assert isinstance(web.engine, Fake)
     assert len(web.engine.queries) == 1
     replayed = source(Fake(SourceError("down")), store=store, pages=True, chunk_size=64)  # no loopback now
@@ -176,12 +171,12 @@ def test_pages_are_fetched_cut_and_ranked(site: str, tmp_path: Path) -> None:
     store.close()
 
 
-def test_private_pages_are_never_reached(site: str) -> None:
+def test_web_reaches_no_private_page(site: str) -> None:
     web = source(Fake(results=[WebResult(f"{site}/one", "T", "the snippet")]), pages=True)
     assert [hit.passage.text for hit in ask(web)] == ["the snippet"]
 
 
-def test_a_spoiled_row_is_searched_again() -> None:
+def test_web_searches_again_where_the_store_is_spoiled() -> None:
     class Spoiled(CallStore):
         def get(self, key: str) -> str:
             return '{"not": "passages"}'
@@ -191,70 +186,64 @@ def test_a_spoiled_row_is_searched_again() -> None:
     assert len(fake.queries) == 1
 
 
-def test_settings_out_of_range_are_refused() -> None:
-    for wrong in (
-        {"results": 0},
-        {"tries": 0},
-        {"per_second": 0},
-        {"seconds": 0},
-        {"backoff": -1},
-        {"chunk_size": 0},
-    ):
-        with pytest.raises(UsageError):
-            WebSource(Fake(), **wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "wrong",
+    [{"results": 0}, {"tries": 0}, {"per_second": 0}, {"seconds": 0}, {"backoff": -1}, {"chunk_size": 0}],
+    ids=str,
+)
+def test_web_refuses_settings_out_of_range(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        WebSource(Fake(), **wrong)
 
 
-class TestDdgs:
-    """The library, with its network replaced."""
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The library, with its network replaced: `answer` is what it returns or raises, `asked` what it got."""
+    library = pytest.importorskip("ddgs.ddgs")  # ddgs.DDGS stands in for the class there
+    exchange: dict[str, Any] = {}
 
-    @pytest.fixture
-    def answers(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-        library = pytest.importorskip("ddgs.ddgs")  # ddgs.DDGS stands in for the class there
-        exchange: dict[str, Any] = {}
+    def text(self: Any, query: str, **more: Any) -> Any:
+        exchange["asked"] = (query, more)
+        if isinstance(exchange["answer"], Exception):
+            raise exchange["answer"]
+        return exchange["answer"]
 
-        def text(self: Any, query: str, **more: Any) -> Any:
-            exchange["asked"] = (query, more)
-            if isinstance(exchange["answer"], Exception):
-                raise exchange["answer"]
-            return exchange["answer"]
+    monkeypatch.setattr(library.DDGS, "text", text)
+    return exchange
 
-        monkeypatch.setattr(library.DDGS, "text", text)
-        return exchange
 
-    def test_settings_reach_the_library_and_results_come_back(self, answers: dict[str, Any]) -> None:
-        answers["answer"] = [{"href": "http://a.example/", "title": None, "body": "b"}]
-        engine = Ddgs(engines="brave,mojeek", region="de-de", window="m")
-        assert engine.search("q", 3) == [WebResult("http://a.example/", "", "b")]
-        more = {"region": "de-de", "timelimit": "m", "max_results": 3, "backend": "brave,mojeek"}
-        assert answers["asked"] == ("q", more)
-        assert Ddgs().identity != engine.identity
+def test_ddgs_gets_its_settings_and_its_results_come_back(answers: dict[str, Any]) -> None:
+    answers["answer"] = [{"href": "http://a.example/", "title": None, "body": "b"}, None, "text"]
+    engine = Ddgs(engines="brave,mojeek", region="de-de", window="m")
+    assert engine.search("q", 3) == [WebResult("http://a.example/", "", "b")]
+    more = {"region": "de-de", "timelimit": "m", "max_results": 3, "backend": "brave,mojeek"}
+    assert answers["asked"] == ("q", more)
+    assert Ddgs().identity != engine.identity
+    with pytest.raises(UsageError, match="brave"):
+        Ddgs(engines="brav")
 
-    def test_refusals_are_told_from_failures(self, answers: dict[str, Any]) -> None:
-        from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 
-        for error in (RatelimitException("x"), TimeoutException("x"), DDGSException("No results found.")):
-            answers["answer"] = error
-            with pytest.raises(EngineBusy):
-                Ddgs().search("q", 3)
-        answers["answer"] = DDGSException("broken")
-        with pytest.raises(SourceError, match="broken") as caught:
+@pytest.mark.parametrize("rows", [None, "text", ["text"], {"href": "http://a.example/"}], ids=str)
+def test_ddgs_without_results_is_a_failed_search(rows: Any, answers: dict[str, Any]) -> None:
+    answers["answer"] = rows
+    with pytest.raises(SourceError, match="no list of results"):
+        Ddgs().search("q", 3)
+
+
+def test_ddgs_refusals_are_tried_again_and_failures_are_not(answers: dict[str, Any]) -> None:
+    from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+
+    for error in (RatelimitException("x"), TimeoutException("x"), DDGSException("No results found.")):
+        answers["answer"] = error
+        with pytest.raises(EngineBusy):
             Ddgs().search("q", 3)
-        assert not isinstance(caught.value, EngineBusy)
-
-    def test_wrong_settings(self) -> None:
-        pytest.importorskip("ddgs")
-        with pytest.raises(UsageError, match="brave"):
-            Ddgs(engines="brav")
-        with pytest.raises(UsageError, match="window"):
-            Ddgs(window="decade")
+    answers["answer"] = DDGSException("broken")
+    with pytest.raises(SourceError, match="broken") as caught:
+        Ddgs().search("q", 3)
+    assert not isinstance(caught.value, EngineBusy)
 
 
-@pytest.mark.parametrize("row", [{}, {"title": "t"}, None, "text", 3])
-def test_garbage_is_no_result(row: Any) -> None:
-    assert parse_result(row) is None
-
-
-def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_names_its_extra_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ddgs", None)
     with pytest.raises(UsageError, match=r"ragc\[web\]"):
         WebSource()

@@ -6,16 +6,21 @@ Results depend on the question being answered (`current_question`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import cache
 
 from ragc.core.display import describe, quantity
-from ragc.corpora.sources.base import current_question
+from ragc.corpora.sources.base import SourceKind, current_question
 from ragc.corpora.sources.bm25.source import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
+from ragc.corpora.sources.options import Bm25Parameters, RerankOptions
 from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
+
+
+class GivenOptions(Bm25Parameters, RerankOptions):
+    """Options of a source of kind `given`."""
 
 
 class GivenSource(ChunkedSource):
@@ -41,8 +46,8 @@ class GivenSource(ChunkedSource):
         self.k1, self.b = k1, b
         super().__init__(passages, chunk_size, overlap, chunk_by)
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
-        self._parts: dict[str, tuple[Passage, ...]] = {}
-        self._terms: dict[Passage, list[str]] = {}
+        self._chunks_of = cache(lambda name: self.parts_of((name,)))
+        self._terms_of = cache(passage_terms)
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
@@ -60,8 +65,9 @@ class GivenSource(ChunkedSource):
         return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
 
     def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> GivenSource:
-        settings: dict[str, Any] = {"k1": self.k1, "b": self.b, "chunk_by": chunk_by}
-        return GivenSource(self.corpus, chunk_size=chunk_size, overlap=overlap, **settings)
+        return GivenSource(
+            self.corpus, k1=self.k1, b=self.b, chunk_size=chunk_size, overlap=overlap, chunk_by=chunk_by
+        )
 
     def _context_ids(self) -> tuple[str, ...]:
         question = current_question.get()
@@ -80,12 +86,11 @@ class GivenSource(ChunkedSource):
             )
         return tuple(dict.fromkeys(question.context_ids))
 
-    def _chunks_of(self, name: str) -> tuple[Passage, ...]:
-        if name not in self._parts:
-            self._parts[name] = self.parts_of((name,))
-        return self._parts[name]
 
-    def _terms_of(self, part: Passage) -> list[str]:
-        if part not in self._terms:
-            self._terms[part] = passage_terms(part)
-        return self._terms[part]
+KIND = SourceKind(
+    "given",
+    GivenOptions,
+    lambda inputs, options: GivenSource(inputs.passages, **options),
+    corpus="passages",
+    per_question=True,
+)

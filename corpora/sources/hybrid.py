@@ -10,13 +10,19 @@ Passages are identified by their ids.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source, parts_of, with_titles
-from ragc.errors import UsageError
+from ragc.core.marks import HARMLESS
+from ragc.core.tables import Choice
+from ragc.corpora.sources import bm25
+from ragc.corpora.sources import dense as vectors
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, parts_of, with_titles
+from ragc.corpora.sources.options import CorpusHalfOptions, FromZero, Positive, RerankOptions, Share
 from ragc.records import Hit, Passage
 
 RRF_K = 60
@@ -24,6 +30,30 @@ RRF_K = 60
 
 VERSION = 1
 """Increased whenever the same hits would be fused differently."""
+
+
+class HybridOptions(RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `hybrid`."""
+
+    fusion: Annotated[str, Choice(("share", "rrf")), HARMLESS] = Field(
+        default="rrf",
+        description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each).",
+    )
+    share: Share = Field(
+        default=0.5, description="Share of the hits that are dense, with fusion = share. From 0 to 1."
+    )
+    pool: Positive = Field(
+        default=100, description="Hits of each part that are fused, with fusion = rrf. From 1."
+    )
+    constant: FromZero = Field(default=60, description="Constant of reciprocal-rank fusion. From 0.")
+    dense: vectors.VectorOptions = Field(
+        default_factory=vectors.VectorOptions,
+        description="Options of the dense part, as of a source of kind dense.",
+    )
+    sparse: bm25.SparseOptions = Field(
+        default_factory=bm25.SparseOptions,
+        description="Options of the sparse part, as of a source of kind bm25.",
+    )
 
 
 def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: int) -> tuple[Hit, ...]:
@@ -68,7 +98,7 @@ class HybridSource:
 
     `fusion` is `share`: `share` of the hits, 0 to 1, come from `dense` (RAG-X's ratio), or `rrf`:
     reciprocal-rank fusion of the first `pool` hits of each. A source with a share of 0 is not searched.
-    Samples are those of `dense`. Raises UsageError for a setting out of range.
+    Samples are those of `dense`.
     """
 
     kind = "hybrid"
@@ -78,20 +108,12 @@ class HybridSource:
         dense: Source,
         sparse: Source,
         *,
-        fusion: Literal["share", "rrf"] = "rrf",
+        fusion: str = "rrf",
         share: float = 0.5,
         pool: int = 100,
         constant: float = RRF_K,
     ) -> None:
-        if fusion not in ("share", "rrf"):
-            raise UsageError(f"A hybrid source fuses by 'share' or 'rrf', got {fusion!r}.")
-        if not (0 <= share <= 1 and pool >= 1 and 0 <= constant < float("inf")):
-            raise UsageError(
-                "A hybrid source needs 0 <= share <= 1, pool >= 1 and constant >= 0, "
-                f"got share = {share}, pool = {pool} and constant = {constant}."
-            )
-        self.dense, self.sparse = dense, sparse
-        self.fusion: Literal["share", "rrf"] = fusion
+        self.dense, self.sparse, self.fusion = dense, sparse, fusion
         self.share, self.pool, self.constant = share, pool, constant
         settings = [float(share)] if fusion == "share" else [pool, float(constant)]
         parts = [dense.fingerprint, sparse.fingerprint]
@@ -127,17 +149,31 @@ class HybridSource:
 
     def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
         """Returns the fusion of both sources, each in chunks of at most `chunk_size` tokens."""
-        return self._of(self.dense.rechunk(chunk_size, overlap), self.sparse.rechunk(chunk_size, overlap))
+        return self._of(lambda part: part.rechunk(chunk_size, overlap))
 
     def with_titles(self, sections: bool | None, columns: bool | None) -> HybridSource:
         """Returns the fusion of both sources with other titles of chunks."""
-        dense, sparse = (with_titles(source, sections, columns) for source in (self.dense, self.sparse))
-        return self._of(dense, sparse)
+        return self._of(lambda part: with_titles(part, sections, columns))
 
-    def _of(self, dense: Source, sparse: Source) -> HybridSource:
-        more: dict[str, Any] = {"fusion": self.fusion, "share": self.share}
-        more |= {"pool": self.pool, "constant": self.constant}
-        return HybridSource(dense, sparse, **more)
+    def _of(self, change: Callable[[Source], Source]) -> HybridSource:
+        return HybridSource(
+            change(self.dense),
+            change(self.sparse),
+            fusion=self.fusion,
+            share=self.share,
+            pool=self.pool,
+            constant=self.constant,
+        )
 
     async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
         return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))
+
+
+def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+    from ragc.corpora.sources.bm25.source import build as build_sparse
+
+    dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
+    return HybridSource(vectors.build(inputs, dense), build_sparse(inputs, sparse), **options)
+
+
+KIND = SourceKind("hybrid", HybridOptions, _build, vectors.KIND.modules, "passages")

