@@ -75,14 +75,18 @@ class StoredCorpus(Corpus):
         if chunk_size is None:
             return self.passages
 
-        def build(folder: Path, step: Step) -> None:
-            write(folder, _chunks(self.passages, chunk_size, overlap, by, step), lambda n: None)
-
-        settings = {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)}
-        index = open_or_build(
-            "chunks", self.fingerprint, settings, build, home=self._home, total=len(self.passages)
+        return StoredPassages(
+            open_or_build(
+                "chunks",
+                self.fingerprint,
+                {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
+                lambda folder, step: write(
+                    folder, _chunks(self.passages, chunk_size, overlap, by, step), lambda n: None
+                ),
+                home=self._home,
+                total=len(self.passages),
+            ).path
         )
-        return StoredPassages(index.path)
 
 
 def _chunks(passages: Iterable[Passage], size: int, overlap: float, by: str, step: Step) -> Iterator[Passage]:
@@ -99,34 +103,35 @@ def corpus_of(passages: Corpus | Iterable[Passage], *, home: Path | None = None)
     if corpus is passages or sum(len(passage.text) for passage in corpus.passages) < STORED_FROM:
         return corpus
 
-    def build(folder: Path, step: Step) -> None:
-        write(folder, corpus.passages, step)
-
-    return StoredCorpus(
-        open_or_build("corpus", corpus.fingerprint, {"format": FORMAT}, build, home=home).path
+    index = open_or_build(
+        "corpus",
+        corpus.fingerprint,
+        {"format": FORMAT},
+        lambda folder, step: write(folder, corpus.passages, step),
+        home=home,
     )
+    return StoredCorpus(index.path, home=home)
 
 
-def read(path: str | Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
+def read(path: Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
     """Returns the corpus in the file or folder at `path`: in memory, or on disk from `STORED_FROM` bytes.
 
     A stored corpus belongs to the paths, sizes and modification times of its files; it is built under `home`,
     by default in the cache. Raises DataError with every problem.
     """
-    corpus_path = Path(path)
-    files = [file for file in (corpus_path, *sorted(corpus_path.rglob("*"))) if file.is_file()]
+    files = [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
     stats = [(str(file.resolve()), file.stat()) for file in files]
     if sum(stat.st_size for _, stat in stats) < STORED_FROM:
-        return Corpus(read_corpus(corpus_path))
+        return Corpus(read_corpus(path))
 
     def build(folder: Path, step: Step) -> None:
         problems: list[str] = []
         try:
-            write(folder, passages_of(corpus_path, problems), step)
+            write(folder, passages_of(path, problems), step)
         except DataError as error:
-            raise data_error(str(corpus_path), problems or error.problems) from None
+            raise data_error(str(path), problems or error.problems) from None
         if problems:
-            raise data_error(str(corpus_path), problems)
+            raise data_error(str(path), problems)
 
     stamp = digest([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
     index = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)

@@ -13,7 +13,6 @@ files of another size, is built again.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -95,7 +94,7 @@ def open_or_build(
                 return IndexFolder(path, size, built=False)
             for unfinished in path.parent.glob(f"{path.name}.building-*"):
                 shutil.rmtree(unfinished, ignore_errors=True)
-            if os.path.lexists(path):
+            if path.exists() or path.is_symlink():
                 aside = path.rename(f"{path}.aside-{uuid4().hex[:8]}")
                 listener.note(
                     f"the {kind} index {path.name} is damaged; it is built again, and is now {aside}"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage.corpus import Corpus, StoredCorpus, half_of, read, sample
+from ragc.corpora.storage.corpus import Corpus, StoredCorpus, corpus_of, half_of, read, sample
 from ragc.corpora.storage.passages import save_array
 from ragc.errors import DataError
 from ragc.records import Passage
@@ -88,7 +88,7 @@ def test_searches_find_the_same_with_the_same_scores(
     folder = tmp_path_factory.mktemp("c")
     k1, b = setting
     disk = Bm25Source(stored(folder, passages), k1=k1, b=b, chunk_size=size, home=folder / "home")
-    memory = Bm25Source(passages, k1=k1, b=b, chunk_size=size)
+    memory = Bm25Source(Corpus(passages), k1=k1, b=b, chunk_size=size)
     assert disk.fingerprint == memory.fingerprint
     assert asyncio.run(disk.search(query, k)) == asyncio.run(memory.search(query, k))
 
@@ -99,7 +99,7 @@ def test_the_best_of_many_on_disk_are_those_in_memory(tmp_path: Path) -> None:
     texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
     passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
     disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
-    memory = Bm25Source(passages)
+    memory = Bm25Source(Corpus(passages))
     for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):
         exact = asyncio.run(memory.search(query, len(passages)))
         for k in (1, 5, 11, 100):
@@ -157,7 +157,7 @@ def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys; from ragc.corpora.storage import corpus; corpus.STORED_FROM = 1\n"
         "from ragc.corpora.sources.bm25.source import Bm25Source; from pathlib import Path\n"
-        "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(sys.argv[1], home=home), home=home)\n"
+        "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(Path(sys.argv[1]), home=home), home=home)\n"
         "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "corpus.jsonl"), str(tmp_path / "home")]
@@ -187,6 +187,18 @@ def test_read_stores_what_takes_long_to_read_and_keeps_small_files_in_memory(
     assert isinstance(read(path, home=tmp_path / "home"), StoredCorpus)
     path.write_text('{"id": "a", "title": "", "text": "word"}\n', "utf-8")
     assert not isinstance(read(path, home=tmp_path / "home"), StoredCorpus)
+
+
+def test_passages_of_a_program_are_stored_and_not_cut_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages = tuple(Passage(f"p{n}", "", f"word{n} " * 30) for n in range(5))
+    first = corpus_of(passages, home=tmp_path)
+    assert isinstance(first, StoredCorpus)
+    assert (tuple(first.passages), first.fingerprint) == (passages, Corpus(passages).fingerprint)
+    chunks = tuple(first.chunk(10, 0.0))
+    monkeypatch.setattr("ragc.corpora.chunking.chunk.chunk_passage", lambda *_: pytest.fail("cut again"))
+    assert tuple(corpus_of(passages, home=tmp_path).chunk(10, 0.0)) == chunks
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
