@@ -83,7 +83,7 @@ class EmbedderMark(Mark):
         name = str(value) or DEFAULT
         if not _is_added(name.partition(":")[0]) and not resolve(ALIASES.get(name, name)).is_dir():
             modules = [module for module in _record(name)[0].modules if module not in self._checked]
-            yield from extras.lacking(f"The embedder {name!r}", modules)
+            yield from extras.lacking(f"The embedder {name!r}" if value else who, modules)
 
 
 EMBEDDER = EmbedderMark(extras.EXTRAS["dense"])

@@ -58,17 +58,16 @@ class LocalModel:
         with self._lock:  # tokenizers of sentence-transformers are not safe in several threads
             try:
                 self._run = self._run or self._load()
+                rows = np.asarray(self._run([repair_value(text) for text in texts]))
             except SourceError:
                 raise
-            except Exception as error:  # not found, a broken file: the libraries share no class
+            except (
+                Exception
+            ) as error:  # a broken file, no memory, a lost device: the libraries share no class
                 raise SourceError(
-                    f"{self.name} cannot be loaded: {first_line(error)}. Name a folder with a model of texts "
-                    "and its tokenizer, or an id that can be downloaded."
+                    f"{self.name} cannot be loaded or run: {first_line(error)}. Name a folder with a model "
+                    "of texts and its tokenizer, or an id that can be downloaded."
                 ) from error
-            try:
-                rows = np.asarray(self._run([repair_value(text) for text in texts]))
-            except Exception as error:  # out of memory, a lost device, inputs that the model does not take
-                raise SourceError(f"{self.name} failed: {first_line(error)}.") from error
         if not np.isfinite(rows).all():
             raise SourceError(f"{self.name} gave a number that is not finite.")
         return rows
@@ -104,7 +103,8 @@ def onnx_model(
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        pad = (tokenizer.padding or {}).get("pad_id") or tokenizer.token_to_id("[PAD]") or 0
+        named = tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>") or 0
+        pad = tokenizer.padding["pad_id"] if tokenizer.padding else named
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens)
         session = OnnxSession(model_file(folder), pad=pad, output=output)
@@ -135,8 +135,9 @@ def transformers_model(what: str, model: str, kind: str, method: str, **options:
     require(TRANSFORMERS, name)
 
     def load() -> Run:
-        make = getattr(import_module(TRANSFORMERS), kind)
-        native = make(str(folder) if folder.is_dir() else model, model_kwargs={"use_safetensors": True})
+        native = getattr(import_module(TRANSFORMERS), kind)(
+            str(folder) if folder.is_dir() else model, model_kwargs={"use_safetensors": True}
+        )
         return lambda texts: getattr(native, method)(
             texts, batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True, **options
         )
@@ -268,8 +269,13 @@ def minilm(folder: Path | None = None, *, progress: Progress | None = None) -> L
         instead="name a folder with model.onnx and tokenizer.json as the embedder",
         error=SourceError,
     )
-    sums = {part.name: part.sha256 for part in MINILM}
-    return onnx_embedder(home, model=DEFAULT, max_tokens=256, prepare=prepare, files=sums)
+    return onnx_embedder(
+        home,
+        model=DEFAULT,
+        max_tokens=256,
+        prepare=prepare,
+        files={part.name: part.sha256 for part in MINILM},
+    )
 
 
 def _takes_folder(model: str) -> bool:

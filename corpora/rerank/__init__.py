@@ -64,11 +64,11 @@ class _RerankerMark(Mark):
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
         """Yields the libraries that the model of the reranker needs and that are not installed."""
         kind, model = split(str(value or ""))
-        record = RERANKERS.loaded(kind)
+        record, who = RERANKERS.loaded(kind), f"{who}, reranked by {value!r},"
         if kind == "embed":
             yield from embed.EmbedderMark().lacking(who, model, resolve)
         elif record is not None and model and not resolve(model).is_dir():
-            yield from extras.lacking(f"{who}, reranked by {value!r},", record.modules)
+            yield from extras.lacking(who, record.modules)
 
 
 RERANKER = _RerankerMark()

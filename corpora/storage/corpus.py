@@ -21,9 +21,7 @@ from ragc.errors import DataError
 from ragc.records import Passage
 
 STORED_FROM = 2**16
-"""The size in bytes of a file or folder from which its passages are stored on disk: below it they are read
-and indexed in .05 s.
-"""
+"""The bytes from which passages are stored on disk; fewer are read and indexed in less than .1 s."""
 
 
 class Corpus:

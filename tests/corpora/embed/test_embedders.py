@@ -92,7 +92,7 @@ def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
     cls_embedder = onnx_embedder(folder)
     different = [plain, short, cls_embedder, onnx_embedder(folder, max_tokens=64)]
     assert len({embedder.fingerprint for embedder in different}) == 4
-    with pytest.raises(SourceError, match="cannot be loaded"):
+    with pytest.raises(SourceError, match="cannot be loaded or run"):
         cls_embedder.embed(["text"])
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(UsageError, match="pools by max_tokens; cls_token and mean_tokens"):
@@ -133,5 +133,5 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
     assert (embedder.query_prefix, embedder.dimensions) == ("query: ", 2)
     assert embedder.embed(["a", "\ud800"]).dtype == np.float32
     assert model_options == [{"name": "intfloat/e5-base-v2", "model_kwargs": {"use_safetensors": True}}]
-    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
+    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded or run: no such model\."):
         transformers_embedder("lost/model").embed(["a"])
