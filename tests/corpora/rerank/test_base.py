@@ -7,19 +7,17 @@ import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.embed.base import DEFAULT, Vectors
+from ragc.corpora.embed.base import Vectors
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.kinds import Bm25Reranker, EmbedReranker
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
-from ragc.corpora.sources.terms import passage_terms, query_terms
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage
 from tests.support.embedders import HashedWords
@@ -104,15 +102,6 @@ def test_the_source_shows_through() -> None:
     assert len({each.fingerprint for each in different}) == len(different)
 
 
-def test_a_source_that_is_not_to_be_cut_stays() -> None:
-    class Whole(Bm25Source):
-        def rechunk(self, chunk_size: int, overlap: float) -> Self:
-            return self
-
-    source = RerankedSource(Whole(corpus([1])), Longest())
-    assert source.rechunk(5, 0.0) is source
-
-
 @pytest.mark.parametrize("pool", [0, -3])
 def test_an_empty_pool_is_refused(pool: int) -> None:
     with pytest.raises(UsageError, match=f"at least 1 hit, got {pool}"):
@@ -182,15 +171,6 @@ def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() ->
         compute_scores(broken, "cat")
 
 
-def test_bm25_scores_the_passages_among_themselves() -> None:
-    reranker = Bm25Reranker()
-    assert reranker.name == "bm25"
-    expected = bm25_scores(query_terms("the cat"), [passage_terms(passage) for passage in ANIMALS])
-    assert compute_scores(reranker, "the cat") == expected
-    assert compute_scores(reranker, "unheard") == [0.0] * 4
-    assert compute_scores(reranker, "cat", []) == []
-
-
 def test_names_lead_to_rerankers(tmp_path: Path) -> None:
     assert make("bm25").name == "bm25"
     for name in ("bm52", "bm25:x", "", "listwise"):
@@ -203,10 +183,3 @@ def test_names_lead_to_rerankers(tmp_path: Path) -> None:
         make(f"cross:{tmp_path / 'none'}")
     with pytest.raises(UsageError, match=r"holds model\.onnx or config\.json; .* has neither"):
         make(f"cross:{tmp_path}")
-
-
-@needs_onnx
-def test_an_embedder_is_named_and_not_loaded() -> None:
-    for name in ("embed", f"embed:{DEFAULT}", "embed:minilm"):
-        assert make(name).name == f"embed:{DEFAULT}"
-    assert len({make("embed").fingerprint, make("bm25").fingerprint}) == 2

@@ -82,10 +82,6 @@ def test_nothing_is_found_where_nothing_matches(query: str, k: int) -> None:
     assert search(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
 
 
-def test_titles_are_searched() -> None:
-    assert search(Bm25Source([Passage("p", "Ada Lovelace", "programmer")]), "lovelace")
-
-
 def test_samples_are_uniform() -> None:
     source = Bm25Source([Passage(f"p{n}", "", "x") for n in range(5)])
     counts = Counter(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,19 +91,6 @@ def test_searches_find_the_same_with_the_same_scores(
     assert asyncio.run(disk.search(query, k)) == asyncio.run(memory.search(query, k))
 
 
-def test_the_best_of_many_on_disk_are_those_in_memory(tmp_path: Path) -> None:
-    rng = np.random.default_rng(7)
-    words = [f"w{n}" for n in range(300)]
-    texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
-    passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
-    disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
-    memory = Bm25Source(Corpus(passages))
-    for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):
-        exact = asyncio.run(memory.search(query, len(passages)))
-        for k in (1, 5, 11, 100):
-            assert asyncio.run(disk.search(query, k)) == exact[:k]
-
-
 def test_a_second_opening_reads_the_index_and_not_the_file(tmp_path: Path) -> None:
     passages = tuple(Passage(f"p{n}", "", f"word{n} shared") for n in range(50))
     first = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
@@ -149,23 +134,6 @@ def test_read_names_what_is_wrong_and_leaves_nothing(tmp_path: Path, lines: str,
 def test_read_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"corpus\.jsonl"):
         read(tmp_path / "corpus.jsonl")
-
-
-def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
-    passages = tuple(Passage(f"p{n}", "", f"word{n % 7} shared") for n in range(400))
-    stored(tmp_path, passages)
-    code = (
-        "import asyncio, sys; from ragc.corpora.storage import corpus; corpus.STORED_FROM = 1\n"
-        "from ragc.corpora.sources.bm25.source import Bm25Source; from pathlib import Path\n"
-        "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(Path(sys.argv[1]), home=home), home=home)\n"
-        "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "corpus.jsonl"), str(tmp_path / "home")]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    outputs = [process.communicate(timeout=120)[0].split(maxsplit=1) for process in running]
-    assert sorted(built for built, _ in outputs) == ["False", "False", "True"]
-    assert len({hits for _, hits in outputs}) == 1
-    assert "p10" in outputs[0][1]
 
 
 def test_two_halves_share_no_passage_and_are_all() -> None:

@@ -164,24 +164,6 @@ def test_many_threads_build_once(tmp_path: Path) -> None:
     assert len({(one.path, one.size) for one in indexes}) == 1
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda path: (path / "deep" / "postings").unlink(),
-        lambda path: (path / "deep" / "postings").write_text("a"),
-        lambda path: (path / "index.json").write_text("{broken"),
-        lambda path: (path / "index.json").write_text("[1]"),
-    ],
-)
-def test_a_damaged_index_is_built_again(tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    index = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
-    harm(index.path)
-    again = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
-    assert again.built
-    assert (again.path / "deep" / "postings").read_text() == "abc"
-    assert again.size == index.size
-
-
 def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SourceError, match=r"toy index could not be written to .*RAGC_HOME"):
