@@ -9,7 +9,7 @@ imported.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -151,17 +151,17 @@ class LocalEmbedder:
     """
 
     def __init__(self, model: str, local: LocalModel, pooling: str = "") -> None:
-        self.model, self._local = model, local
+        self.model, self.local = model, local
         self.query_prefix, self.passage_prefix, _ = traits(model)
         self.fingerprint = digest([local.content, self.query_prefix, self.passage_prefix, pooling])
 
     def __deepcopy__(self, memo: object) -> LocalEmbedder:
         return self
 
-    @cached_property
+    @property
     def dimensions(self) -> int:
         """The length of a vector. Raises SourceError when the model cannot be loaded."""
-        return int(self._local.run([""]).shape[1])
+        return int(self.local.run([""]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Returns `texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of
@@ -169,7 +169,7 @@ class LocalEmbedder:
 
         Raises SourceError when the model cannot be loaded or run.
         """
-        vectors = self._local.run(texts) if texts else np.empty((0, self.dimensions))
+        vectors = self.local.run(texts) if texts else np.empty((0, self.dimensions))
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)
 

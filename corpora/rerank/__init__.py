@@ -58,8 +58,10 @@ class _RerankerMark(Mark):
         kind, model = split(str(value))
         if kind not in RERANKERS and RERANKERS.is_known(kind):
             yield RequestedAccess("runs", keys, value, "imports the package that adds this reranker")
-        if model or ":" in str(value):
+        if kind == "embed" and model:
             yield from (replace(access, value=value) for access in embed.EMBEDDER.accesses(keys, model))
+        elif ":" in str(value):
+            yield RequestedAccess("reads", keys, value, "a model", path=model, model="onnx")
 
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
         """Yields the libraries that the model of the reranker needs and that are not installed."""

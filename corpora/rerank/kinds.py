@@ -117,15 +117,15 @@ class PairModel:
             limit = min(
                 settings(folder / "tokenizer_config.json").get("model_max_length", MAX_TOKENS), MAX_TOKENS
             )
-            self._local = onnx_model("A cross-encoder", folder, output="logits", max_tokens=limit)
+            self.local = onnx_model("A cross-encoder", folder, output="logits", max_tokens=limit)
         elif folder.is_dir() and not (folder / "config.json").is_file():
             raise UsageError(
                 f"A cross-encoder's folder holds model.onnx or config.json; {folder} has neither."
             )
         else:
-            self._local = transformers_model("The cross-encoder", model, "CrossEncoder", "predict")
+            self.local = transformers_model("The cross-encoder", model, "CrossEncoder", "predict")
         self.name = f"cross:{folder.resolve().name if folder.is_dir() else model}"
-        self.fingerprint = digest(["pairs", self._local.content])
+        self.fingerprint = digest(["pairs", self.local.content])
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
@@ -134,7 +134,7 @@ class PairModel:
         """Returns what the model gives for each pair: an array with a row or a number each. Raises
         SourceError.
         """
-        return self._local.run(pairs)
+        return self.local.run(pairs)
 
 
 class CrossEncoder(PairModel):

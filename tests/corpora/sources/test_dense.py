@@ -148,7 +148,8 @@ def test_many_first_searches_embed_the_passages_once(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="at least 1 token"):
         DenseSource(CATS, HashedWords(), chunk_size=0)
-    for wrong in ({"index": "tree"}, {"index": "hnsw", "m": 1}, {"ef_search": 0}):
+    wrong_settings: list[dict[str, Any]] = [{"index": "tree"}, {"index": "hnsw", "m": 1}, {"ef_search": 0}]
+    for wrong in wrong_settings:
         with pytest.raises(UsageError, match="'flat' or 'hnsw', m >= 2, ef_construction >= 1"):
             DenseSource(CATS, HashedWords(), **wrong)
     monkeypatch.delitem(sys.modules, "faiss", raising=False)

@@ -97,8 +97,8 @@ def test_an_index_is_built_once_and_says_its_size(tmp_path: Path) -> None:
         ("other", "c1", SETTINGS),
         ("toy", "c1", SETTINGS | {"analyzer": "english"}),
     ]
-    for other in others:
-        assert open_or_build(*other, writes(), home=tmp_path).built
+    for kind, corpus, settings in others:
+        assert open_or_build(kind, corpus, settings, writes(), home=tmp_path).built
 
 
 @pytest.mark.parametrize("error", [ValueError("broken passage"), KeyboardInterrupt()])
