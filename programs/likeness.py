@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ragc.core import counters
-from ragc.corpora.rerank.bm25 import Bm25Reranker
-from ragc.corpora.rerank.embedding import EmbedReranker
+from ragc.corpora.rerank.kinds import Bm25Reranker, EmbedReranker
 from ragc.errors import SourceError
 from ragc.programs.trace import Note, record
 

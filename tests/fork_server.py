@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import Any
 
 LIBRARIES = (
-    "bm25s",
     "ragc.cli.commands.compile",
     "ragc.reports.report",
     "ragc.cli.main",

@@ -83,7 +83,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_search_in_short_passages_loads_neither_scipy_nor_a_tokenizer() -> None:
     done = run("-c", SEARCH)
-    assert (done.returncode, done.stdout.split()) == (0, ["d1", "False", "False", "(2,", "2)"]), done.stderr
+    assert (done.returncode, done.stdout.split()) == (0, ["d1", "False", "False"]), done.stderr
 
 
 SEARCH = """\
@@ -93,6 +93,4 @@ from ragc.records import Passage
 source = Bm25Source([Passage("d1", "", "a red thing"), Passage("d2", "", "a blue one")]).rechunk(200, 0.0)
 print(*(hit.passage.parent for hit in asyncio.run(source.search("red", 1))))
 print("scipy.sparse" in sys.modules, "tiktoken" in sys.modules)
-import bm25s
-print(bm25s.sp.csc_matrix((2, 2)).shape)  # it is there for who wants it
 """

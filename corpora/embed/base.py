@@ -6,9 +6,9 @@ text ──► prefix of the model ──► tokens ──► model ──► po
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragc.core.progress import Progress
 from ragc.records import Passage
@@ -52,37 +52,35 @@ class EmbedderKind:
     """The record of a kind of embedder.
 
     `build` makes the embedder of a model, loading nothing; `takes` says whether a name without a kind is one
-    of its models. `lacking` gives a sentence for each library beyond the extra `dense` that a model needs and
-    that is not installed.
+    of its models. `modules` must be installed for it.
     """
 
     id: str
     build: Callable[[str, Progress | None], Embedder]
     takes: Callable[[str], bool] = lambda model: False
-    lacking: Callable[[str], Iterable[str]] = lambda model: ()
+    modules: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(NamedTuple):
     """What a family of models was trained with: prefixes and pooling."""
 
     query_prefix: str = ""
     passage_prefix: str = ""
-    pooling: Literal["mean", "cls"] = "mean"
+    pooling: Literal["mean_tokens", "cls_token"] = "mean_tokens"
 
 
 _SEARCHING = "Represent this sentence for searching relevant passages: "
 
 # The first pattern found in the model's id, in lower case and without its owner, decides.
-_FAMILIES: tuple[tuple[str, Traits], ...] = (
-    (r"^bge-.*-zh", Traits("为这个句子生成表示以用于检索相关文章：", "", "cls")),
-    (r"^bge-.*-en|^bge-(small|base|large|micro)", Traits(_SEARCHING, "", "cls")),
-    (r"^bge-m3", Traits("", "", "cls")),
-    (r"arctic-embed|^mxbai-embed", Traits(_SEARCHING, "", "cls")),
-    (r"^(multilingual-)?e5-.*instruct", Traits()),  # the user writes their instruction
-    (r"^(multilingual-)?e5-", Traits("query: ", "passage: ", "mean")),
-    (r"^nomic-embed", Traits("search_query: ", "search_document: ", "mean")),
-)
+_FAMILIES = {
+    r"^bge-.*-zh": Traits("为这个句子生成表示以用于检索相关文章：", "", "cls_token"),
+    r"^bge-.*-en|^bge-(small|base|large|micro)": Traits(_SEARCHING, "", "cls_token"),
+    r"^bge-m3": Traits("", "", "cls_token"),
+    r"arctic-embed|^mxbai-embed": Traits(_SEARCHING, "", "cls_token"),
+    r"^(multilingual-)?e5-.*instruct": Traits(),  # the user writes their instruction
+    r"^(multilingual-)?e5-": Traits("query: ", "passage: "),
+    r"^nomic-embed": Traits("search_query: ", "search_document: "),
+}
 
 ALIASES = {
     "minilm": DEFAULT,
@@ -100,7 +98,7 @@ ALIASES = {
 def traits(model: str) -> Traits:
     """Returns the prefixes and pooling of `model`; no prefix and mean pooling for an unknown family."""
     name = model.rstrip("/").rsplit("/", 1)[-1].lower()
-    return next((family_traits for pattern, family_traits in _FAMILIES if re.search(pattern, name)), Traits())
+    return next((family for pattern, family in _FAMILIES.items() if re.search(pattern, name)), Traits())
 
 
 def passage_text(passage: Passage) -> str:

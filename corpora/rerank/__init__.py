@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ragc.core import extras
 from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.plugins import Registry
 from ragc.core.progress import Progress
-from ragc.corpora.rerank.base import ANY_MODEL, Reranker, RerankerKind
+from ragc.corpora import embed
+from ragc.corpora.rerank.base import Reranker, RerankerKind
 from ragc.errors import UnknownName
 
-_IN = "ragc.corpora.rerank"
+_IN = "ragc.corpora.rerank.kinds"
 
 RERANKERS = Registry(
     "ragc.rerankers",
     "reranker",
     RerankerKind,
     {
-        "bm25": (f"{_IN}.bm25", "the BM25 score among the hits"),
-        "embed": (f"{_IN}.embedding", "likeness by an embedder, embed:MODEL, or by the default one"),
-        "cross": (f"{_IN}.cross_encoder", "a cross-encoder, cross:MODEL"),
+        "bm25": (f"{_IN}:BM25", "the BM25 score among the hits"),
+        "embed": (f"{_IN}:EMBED", "likeness by an embedder, embed:MODEL, or by the default one"),
+        "cross": (f"{_IN}:CROSS", "a cross-encoder, cross:MODEL"),
     },
 )
 """The kinds of rerankers."""
@@ -37,7 +39,7 @@ def make(name: str, *, progress: Progress | None = None) -> Reranker:
     """
     kind, model = split(name)
     record = RERANKERS.get(kind) if RERANKERS.is_known(kind) else None
-    if record is None or (":" in name and record.model is None):
+    if record is None or (":" in name and f"{kind}:MODEL" not in record.names):
         raise UnknownName("reranker", name, [form for id in RERANKERS for form in RERANKERS.get(id).names])
     return record.build(model, progress)
 
@@ -54,21 +56,21 @@ class _RerankerMark(Mark):
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
         """Yields the model that is read, and another package's code that is run."""
         kind, model = split(str(value))
-        record, added = RERANKERS.loaded(kind), kind not in RERANKERS and RERANKERS.is_known(kind)
-        if added:
+        if kind not in RERANKERS and RERANKERS.is_known(kind):
             yield RequestedAccess("runs", keys, value, "imports the package that adds this reranker")
-        if value == kind and (added or (record is not None and kind in record.names)):
-            return
-        mark = ANY_MODEL if record is None or record.model is None else record.model
-        for access in mark.accesses(keys, model):
-            yield replace(access, value=value)
+        if kind == "embed" and model:
+            yield from (replace(access, value=value) for access in embed.EMBEDDER.accesses(keys, model))
+        elif ":" in str(value):
+            yield RequestedAccess("reads", keys, value, "a model", path=model, model="onnx")
 
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
-        """Yields what the model of the reranker needs."""
+        """Yields the libraries that the model of the reranker needs and that are not installed."""
         kind, model = split(str(value or ""))
-        record = RERANKERS.loaded(kind)
-        if record is not None and record.model is not None:
-            yield from record.model.lacking(f"{who}, reranked by {value!r},", model, resolve)
+        record, who = RERANKERS.loaded(kind), f"{who}, reranked by {value!r},"
+        if kind == "embed":
+            yield from embed.EmbedderMark().lacking(who, model, resolve)
+        elif record is not None and model and not resolve(model).is_dir():
+            yield from extras.lacking(who, record.modules)
 
 
 RERANKER = _RerankerMark()

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.core.marks import Keys, Mark, RequestedAccess
 from ragc.core.progress import Progress
 from ragc.corpora.sources.base import Source, parts_of, with_titles
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
-
-VERSION = 1
-"""Increased whenever the same hits and scores would be ordered differently."""
 
 POOL = 50
 """The default number of hits of the inner source that are reranked."""
@@ -53,29 +49,18 @@ class Reranker(Protocol):
         ...
 
 
-class ModelMark(Mark):
-    """For the folder or id of a model; none is known to be harmless."""
-
-    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
-        """Yields the model that is read."""
-        yield RequestedAccess("reads", keys, value, "a model", path=value, model="onnx")
-
-
-ANY_MODEL = ModelMark()
-
-
 @dataclass(frozen=True, slots=True)
 class RerankerKind:
     """The record of a kind of reranker.
 
     `names` are the forms of its name, such as ("embed", "embed:MODEL"). `build` makes the reranker of a
-    model, "" for none, loading nothing. `model` says what reading MODEL does; None for a kind without one.
+    model, "" for none, loading nothing. `modules` must be installed for a model that is no folder.
     """
 
     id: str
     names: tuple[str, ...]
     build: Callable[[str, Progress | None], Reranker]
-    model: Mark | None = None
+    modules: tuple[str, ...] = ()
 
 
 async def rerank(reranker: Reranker, query: str, passages: Sequence[Passage]) -> Sequence[float]:
@@ -92,19 +77,14 @@ async def rerank(reranker: Reranker, query: str, passages: Sequence[Passage]) ->
 class RerankedSource:
     """The best `k` of the first `max(k, pool)` hits of `inner`, ordered by the reranker.
 
-    Hits have the reranker's score, or with `keep_score` that of `inner`. All else is as in `inner`. Raises
-    UsageError unless `pool >= 1`.
+    All else is as in `inner`. Raises UsageError unless `pool >= 1`.
     """
 
-    def __init__(
-        self, inner: Source, reranker: Reranker, *, pool: int = POOL, keep_score: bool = False
-    ) -> None:
+    def __init__(self, inner: Source, reranker: Reranker, *, pool: int = POOL) -> None:
         if pool < 1:
             raise UsageError(f"Reranking needs a pool of at least 1 hit, got {pool}.")
-        self.inner, self.reranker, self.kind = inner, reranker, inner.kind
-        self.pool, self.keep_score = pool, keep_score
-        settings = [VERSION, pool, bool(keep_score)]
-        self.fingerprint = digest(["reranked", settings, reranker.fingerprint, inner.fingerprint])
+        self.inner, self.reranker, self.kind, self.pool = inner, reranker, inner.kind, pool
+        self.fingerprint = digest(["reranked", pool, reranker.fingerprint, inner.fingerprint])
 
     def __deepcopy__(self, memo: object) -> RerankedSource:
         return self
@@ -120,9 +100,7 @@ class RerankedSource:
         Raises SourceError when `inner` or the reranker does, and when there is not one finite score for
         each passage.
         """
-        if k < 1:
-            return ()
-        hits = await self.inner.search(query, max(k, self.pool))
+        hits = await self.inner.search(query, max(k, self.pool)) if k > 0 else ()
         if not hits:
             return ()
         scores = [float(s) for s in await rerank(self.reranker, query, [hit.passage for hit in hits])]
@@ -131,10 +109,8 @@ class RerankedSource:
                 f"The reranker {self.reranker.name!r} gave {len(scores)} scores for {len(hits)} passages, "
                 f"{sum(map(math.isfinite, scores))} of them finite; one finite score for each is needed."
             )
-        order = sorted(range(len(hits)), key=lambda at: (-scores[at], hits[at].passage.id))[:k]
-        if self.keep_score:
-            return tuple(hits[at] for at in order)
-        return tuple(Hit(hits[at].passage, scores[at], hits[at].source) for at in order)
+        reranked = [Hit(hit.passage, score, hit.source) for hit, score in zip(hits, scores, strict=True)]
+        return tuple(sorted(reranked, key=lambda hit: (-hit.score, hit.passage.id))[:k])
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
@@ -155,6 +131,4 @@ class RerankedSource:
         return self._over(with_titles(self.inner, sections, columns))
 
     def _over(self, inner: Source) -> RerankedSource:
-        if inner is self.inner:
-            return self
-        return RerankedSource(inner, self.reranker, pool=self.pool, keep_score=self.keep_score)
+        return self if inner is self.inner else RerankedSource(inner, self.reranker, pool=self.pool)

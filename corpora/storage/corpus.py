@@ -1,167 +1,139 @@
-"""A corpus: passages with unique ids, in memory or on disk, whole or cut.
+"""A corpus: passages with unique ids, in memory or on disk, uncut or in chunks.
 
-A small corpus is held in memory. A large file is converted once to a folder of the cache and memory-mapped,
-so that opening it takes no memory, whatever its size. Both give the same passages and fingerprints.
+A small corpus is held in memory. A larger file or folder is read once, into a folder of the cache that is
+then memory-mapped, and so are its chunks. Both give the same passages and fingerprints.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import Protocol
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora.chunking import chunk
-from ragc.corpora.files.records import content_fingerprint, data_error, passages_of
-from ragc.corpora.storage.passages import FORMAT, CutPassages, StoredPassages, write, write_cut
+from ragc.corpora.files.records import content_fingerprint, data_error, passages_of, read_corpus
+from ragc.corpora.storage.index_cache import Step, open_or_build
+from ragc.corpora.storage.passages import FORMAT, StoredPassages, write
 from ragc.errors import DataError
 from ragc.records import Passage
 
-STORED_FROM = 4 * 2**20
-"""The size in bytes of a file, compressed or not, from which its passages are stored on disk."""
+STORED_FROM = 2**16
+"""The bytes from which passages are stored on disk; fewer are read and indexed in less than .1 s."""
 
 
-class Corpus(Protocol):
-    """Passages with unique ids. `fingerprint` identifies their content and order."""
+class Corpus:
+    """Passages with unique ids, in memory. `fingerprint`, 64 hexadecimal digits, identifies content and
+    order.
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256, 64 hexadecimal digits."""
-        ...
+    Raises DataError for no passages or duplicate ids.
+    """
 
-    @property
-    def passages(self) -> Sequence[Passage]:
-        """All passages, uncut."""
-        ...
+    def __init__(self, passages: Iterable[Passage]) -> None:
+        self.passages: Sequence[Passage] = tuple(passages)
+        if not self.passages:
+            raise DataError("corpus", ["holds no passage, so nothing could be found in it"])
+        ids = Counter(passage.id for passage in self.passages)
+        if repeated := {id: n for id, n in ids.items() if n > 1}:
+            raise data_error(
+                "corpus", [f"the id {id!r} belongs to {n} passages" for id, n in repeated.items()]
+            )
+        self.fingerprint = content_fingerprint(self.passages)
+        self._by_id = {passage.id: passage for passage in self.passages}
 
     def find(self, id: str) -> Passage | None:
         """Returns the uncut passage with that id; None if there is none."""
-        ...
+        return self._by_id.get(id)
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
         """Returns the passages in chunks of at most `chunk_size` tokens; uncut if that is None.
 
-        `by` is one of `chunk.METHODS`.
+        `by` is one of `chunk.METHODS`. Raises SourceError if chunks of a stored corpus cannot be written.
         """
-        ...
+        if chunk_size is None:
+            return self.passages
+        return tuple(_chunks(self.passages, chunk_size, overlap, by, lambda n: None))
 
 
-def corpus_of(passages: Corpus | Iterable[Passage]) -> Corpus:
-    """Returns `passages` as a corpus; a corpus is returned unchanged."""
-    return passages if isinstance(passages, MemoryCorpus | DiskCorpus) else MemoryCorpus(passages)  # type: ignore[arg-type]
+class StoredCorpus(Corpus):
+    """The passages that `folder` stores, each read on access; their chunks are stored under `home`."""
 
-
-def read(path: str | Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
-    """Returns the corpus in the JSON-lines file at `path`: in memory, or on disk from `STORED_FROM` bytes.
-
-    A stored corpus belongs to the file's present path, size and modification time; it is built under `home`,
-    by default in the cache. Raises DataError with every problem of the file.
-    """
-    corpus_path = Path(path)
-    try:
-        seen = corpus_path.stat()
-    except OSError:
-        return MemoryCorpus(_read_all(corpus_path))
-    if seen.st_size < STORED_FROM or corpus_path.is_dir():
-        return MemoryCorpus(_read_all(corpus_path))
-    stamp = digest([str(corpus_path.resolve()), seen.st_size, seen.st_mtime_ns])
-
-    def build(folder: Path, step: Callable[[int], None]) -> None:
-        problems: list[str] = []
-        try:
-            write(folder, passages_of(corpus_path, problems), step)
-        except DataError as error:
-            raise data_error(str(corpus_path), problems or error.problems) from None
-        if problems:
-            raise data_error(str(corpus_path), problems)
-
-    from ragc.corpora.storage.index_cache import open_or_build
-
-    index = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
-    return DiskCorpus(index.path, home=home)
-
-
-def _read_all(path: Path) -> tuple[Passage, ...]:
-    from ragc.corpora.files.records import read_corpus
-
-    return read_corpus(path)
-
-
-class MemoryCorpus:
-    """Passages in memory. Raises DataError for no passages or duplicate ids."""
-
-    def __init__(self, passages: Iterable[Passage]) -> None:
-        self.passages = tuple(passages)
-        if not self.passages:
-            raise DataError("corpus", ["holds no passage, so nothing could be found in it"])
-        ids = Counter(passage.id for passage in self.passages)
-        if twice := [name for name, times in ids.items() if times > 1]:
-            raise data_error("corpus", [f"the id {name!r} belongs to {ids[name]} passages" for name in twice])
-        self.fingerprint = content_fingerprint(self.passages)
-        self._by_id = {passage.id: passage for passage in self.passages}
-
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self.passages)
+    def __init__(self, folder: Path, *, home: Path | None = None) -> None:
+        self.passages = self._stored = StoredPassages(folder)
+        self.fingerprint, self._home = self._stored.fingerprint, home
 
     def find(self, id: str) -> Passage | None:
-        """Returns the passage with that id; None if there is none."""
-        return self._by_id.get(id)
+        """Returns the uncut passage with that id; None if there is none."""
+        return self._stored.find(id)
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
         """Returns the passages in chunks of at most `chunk_size` tokens; uncut if that is None."""
         if chunk_size is None:
             return self.passages
-        return tuple(
-            part
-            for passage in self.passages
-            for part in chunk.chunk_passage(passage, chunk_size, overlap, by)
+
+        return StoredPassages(
+            open_or_build(
+                "chunks",
+                self.fingerprint,
+                {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
+                lambda folder, step: write(
+                    folder, _chunks(self.passages, chunk_size, overlap, by, step), lambda n: None
+                ),
+                home=self._home,
+                total=len(self.passages),
+            ).path
         )
 
 
-class DiskCorpus:
-    """Passages stored in `folder`, each read on access; chunk positions are stored under `home`."""
+def _chunks(passages: Iterable[Passage], size: int, overlap: float, by: str, step: Step) -> Iterator[Passage]:
+    for passage in passages:
+        yield from chunk.chunk_passage(passage, size, overlap, by)
+        step(1)
 
-    def __init__(self, folder: Path, *, home: Path | None = None) -> None:
-        self.passages = StoredPassages(folder)
-        self.fingerprint = self.passages.fingerprint
-        self._home, self._lock = home, Lock()
-        self._cuts: dict[tuple[int, float, str], CutPassages] = {}
 
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self.passages)
+def corpus_of(passages: Corpus | Iterable[Passage], *, home: Path | None = None) -> Corpus:
+    """Returns `passages` as a corpus: in memory, or on disk from `STORED_FROM` characters, so that their
+    chunks and indexes are stored too. A corpus is returned unchanged.
+    """
+    corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
+    if corpus is passages or sum(len(passage.text) for passage in corpus.passages) < STORED_FROM:
+        return corpus
 
-    def find(self, id: str) -> Passage | None:
-        """Returns the passage with that id; None if there is none."""
-        at = self.passages.find(id)
-        return None if at is None else self.passages[at]
+    index = open_or_build(
+        "corpus",
+        corpus.fingerprint,
+        {"format": FORMAT},
+        lambda folder, step: write(folder, corpus.passages, step),
+        home=home,
+    )
+    return StoredCorpus(index.path, home=home)
 
-    def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> StoredPassages | CutPassages:
-        """Returns the passages in chunks of at most `chunk_size` tokens; their positions are stored on disk.
 
-        Raises SourceError if the disk cannot be written.
-        """
-        if chunk_size is None:
-            return self.passages
-        with self._lock:
-            if (chunk_size, overlap, by) not in self._cuts:
-                part = partial(chunk.chunk_passage, size=chunk_size, overlap=overlap, by=by)
-                from ragc.corpora.storage.index_cache import open_or_build
+def read(path: Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
+    """Returns the corpus in the file or folder at `path`: in memory, or on disk from `STORED_FROM` bytes.
 
-                index = open_or_build(
-                    "chunks",
-                    self.fingerprint,
-                    {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
-                    lambda folder, step: write_cut(folder, self.passages, part, step),
-                    home=self._home,
-                    total=len(self.passages),
-                )
-                self._cuts[chunk_size, overlap, by] = CutPassages(self.passages, index.path)
-            return self._cuts[chunk_size, overlap, by]
+    A stored corpus belongs to the paths, sizes and modification times of its files; it is built under `home`,
+    by default in the cache. Raises DataError with every problem.
+    """
+    files = [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
+    stats = [(str(file.resolve()), file.stat()) for file in files]
+    if sum(stat.st_size for _, stat in stats) < STORED_FROM:
+        return Corpus(read_corpus(path))
+
+    def build(folder: Path, step: Step) -> None:
+        problems: list[str] = []
+        try:
+            write(folder, passages_of(path, problems), step)
+        except DataError as error:
+            raise data_error(str(path), problems or error.problems) from None
+        if problems:
+            raise data_error(str(path), problems)
+
+    stamp = digest([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
+    index = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
+    return StoredCorpus(index.path, home=home)
 
 
 def half_of(corpus: Corpus, half: str) -> Corpus:
@@ -170,8 +142,7 @@ def half_of(corpus: Corpus, half: str) -> Corpus:
     The id of a passage decides, so that the two halves share none and together are all. Raises DataError for
     an empty half.
     """
-    remainder = half == "second"
-    return MemoryCorpus(p for p in corpus.passages if int(digest(p.id)[:2], 16) % 2 == remainder)
+    return Corpus(p for p in corpus.passages if int(digest(p.id)[:2], 16) % 2 == (half == "second"))
 
 
 def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
@@ -182,13 +153,13 @@ def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[st
     """
     pick = random.Random(seed)
     swaps: dict[int, int] = {}  # a lazy Fisher-Yates shuffle
-    taken: list[Passage] = []
+    sampled: list[Passage] = []
     for at in range(len(passages)):
-        if len(taken) >= n:
+        if len(sampled) >= n:
             break
-        other = pick.randrange(at, len(passages))
-        passage = passages[swaps.get(other, other)]
-        swaps[other] = swaps.get(at, at)
+        chosen = pick.randrange(at, len(passages))
+        passage = passages[swaps.get(chosen, chosen)]
+        swaps[chosen] = swaps.get(at, at)
         if passage.id not in exclude and passage.parent not in exclude:
-            taken.append(passage)
-    return tuple(taken)
+            sampled.append(passage)
+    return tuple(sampled)

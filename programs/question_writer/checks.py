@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from rapidfuzz import fuzz
 
-from ragc.corpora.sources.terms import analyze, query_terms
+from ragc.corpora.sources.terms import analyze, query_terms, words
 from ragc.metrics.short_answer import f1, normalise
 from ragc.records import Passage
 
@@ -142,7 +142,7 @@ class WrittenQuestion:
 def well_formed(written: WrittenQuestion) -> bool:
     """Returns whether this is one question of 4 to 35 words."""
     question = written.question.replace("\uff1f", "?")
-    return question.endswith("?") and question.count("?") == 1 and 4 <= len(analyze(question)) <= 35
+    return question.endswith("?") and question.count("?") == 1 and 4 <= len(words(question)) <= 35
 
 
 def self_contained(written: WrittenQuestion) -> bool:
@@ -183,7 +183,7 @@ def stated(written: WrittenQuestion) -> bool:
     """
     *others, last = (excerpt.whole for excerpt in written.excerpts)
     alike = fuzz.partial_ratio(normalise(written.quote), normalise(last))
-    is_quoted = alike >= QUOTED and len(analyze(written.quote)) >= 4 and len(analyze(written.answer)) <= 12
+    is_quoted = alike >= QUOTED and len(words(written.quote)) >= 4 and len(words(written.answer)) <= 12
     has_answer = [contains(text, written.answer) for text in (written.quote, last, *others)]
     return is_quoted and has_answer == [True, True, *(False for _ in others)]
 

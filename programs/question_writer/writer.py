@@ -21,7 +21,7 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.bm25.index import build_in_memory
-from ragc.corpora.sources.terms import analyze, query_terms
+from ragc.corpora.sources.terms import analyze, query_terms, words
 from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.question_writer.checks import (
@@ -85,7 +85,7 @@ def _of_passage(row: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[Writte
         name = digest([row["id"], sentence])
         kind, named = slots[int(name[-8:], 16) % len(slots)], mentions(sentence, title)
         has_answer = not named or any(is_sole(text, sentence, title) for text in named)
-        is_usual = _WHOLE.fullmatch(sentence) and 5 <= len(analyze(sentence)) <= 60
+        is_usual = _WHOLE.fullmatch(sentence) and 5 <= len(words(sentence)) <= 60
         if is_usual and (kind != "single" or has_answer):
             yield WrittenQuestion(f"w-{name[:12]}", kind, (_excerpt(row, sentences, place),))
 

@@ -26,7 +26,7 @@ from ragc.targets.options import TargetSpec
 from ragc.targets.reasoning import check_reasoning, reasoning_of, with_reasoning
 from ragc.task.requirements import lacking
 
-NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
+NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "orjson")
 OPTIONAL = {module: extra for extra, modules in EXTRAS.items() for module in modules}
 
 LEAST_FREE_MIB = 200

@@ -17,7 +17,7 @@ import pytest
 
 from tests.corpora.rerank.test_cross_encoder import VOCABULARY, write_tokenizer
 from tests.support.embedders import HashedWords
-from tests.support.kinds import EMBEDDERS, Embedder, OnnxEmbedder, SentenceTransformersEmbedder
+from tests.support.kinds import EMBEDDERS, Embedder, onnx_embedder, transformers_embedder
 
 TEXTS = [
     "cat",
@@ -30,39 +30,35 @@ TEXTS = [
 ]
 
 
-def onnx_embedder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
+def onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     """A model in ONNX form that gives each word of a small vocabulary a vector."""
-    onnx = pytest.importorskip("onnx")
+    library = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    whole, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
+    whole, real = library.TensorProto.INT64, library.TensorProto.FLOAT
     vectors = np.random.default_rng(0).standard_normal((len(VOCABULARY), 8)).astype(np.float32)
-    tensor = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Gather", ["vectors", "input_ids"], ["last_hidden_state"])],
+    tensor = library.helper.make_tensor_value_info
+    graph = library.helper.make_graph(
+        [library.helper.make_node("Gather", ["vectors", "input_ids"], ["last_hidden_state"])],
         "words",
         [tensor(name, whole, ["batch", "length"]) for name in ("input_ids", "attention_mask")],
         [tensor("last_hidden_state", real, ["batch", "length", 8])],
-        [onnx.numpy_helper.from_array(vectors, "vectors")],
+        [library.numpy_helper.from_array(vectors, "vectors")],
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    model = library.helper.make_model(
+        graph, opset_imports=[library.helper.make_opsetid("", 17)], ir_version=8
+    )
     write_tokenizer(folder)
-    onnx.save(model, str(folder / "model.onnx"))
-    return OnnxEmbedder(folder)
+    library.save(model, str(folder / "model.onnx"))
+    return onnx_embedder(folder)
 
 
 class Model(HashedWords):
     """A model as sentence-transformers has them."""
 
-    max_seq_length = 512
-
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__()
 
-    def get_sentence_embedding_dimension(self) -> int:
-        return self.dimensions
-
     def encode(self, texts: Sequence[str], **options: Any) -> Any:
-        assert options["normalize_embeddings"]
         return self.embed(texts)
 
 
@@ -71,11 +67,11 @@ def transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     vars(library)["SentenceTransformer"] = Model
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    return SentenceTransformersEmbedder("somebody/model")
+    return transformers_embedder("somebody/model")
 
 
 Build = Callable[[Path, pytest.MonkeyPatch], Embedder]
-ROWS: dict[str, Build] = {"onnx": onnx_embedder, "sentence-transformers": transformers}
+ROWS: dict[str, Build] = {"onnx": onnx, "sentence-transformers": transformers}
 
 
 @pytest.fixture(params=ROWS.values(), ids=list(ROWS))

@@ -16,9 +16,9 @@ from tests.support.kinds import (
     RERANKERS,
     Bm25Reranker,
     Bm25Source,
+    CrossEncoder,
     EmbedReranker,
     Hit,
-    OnnxCrossEncoder,
     Passage,
     RerankedSource,
     Reranker,
@@ -33,7 +33,7 @@ def cross(folder: Path) -> Reranker:
     pytest.importorskip("onnxruntime")
     write_tokenizer(folder)
     write_model(folder / "model.onnx")
-    return OnnxCrossEncoder(folder)
+    return CrossEncoder(str(folder))
 
 
 ROWS: dict[str, Callable[[Path], Reranker]] = {

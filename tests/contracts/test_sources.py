@@ -92,7 +92,7 @@ def recorded(passages: Sequence[Passage], folder: Path) -> Source:
 
 def dense(passages: Sequence[Passage], folder: Path) -> Source:
     pytest.importorskip("faiss")
-    return DenseSource(passages, HashedWords(), keep=False)
+    return DenseSource(passages, HashedWords())
 
 
 def hybrid(passages: Sequence[Passage], folder: Path) -> Source:
@@ -120,7 +120,7 @@ class Row:
 ROWS = {
     "bm25": Row(bm25, None),
     "given": Row(lambda passages, folder: GivenSource(passages), None, finds_all=True, recorded=False),
-    "dense": Row(dense, lambda folder: DenseSource(PASSAGES, NoEmbedder(), keep=False)),
+    "dense": Row(dense, lambda folder: DenseSource(PASSAGES, NoEmbedder())),
     "hybrid": Row(hybrid, lambda folder: HybridSource(Bm25Source(PASSAGES), FailingSource())),
     "recorded": Row(recorded, lambda folder: RecordedSource({"q": ()}, unknown="error")),
     "web": Row(

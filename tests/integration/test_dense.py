@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragc.core.files import cache_home
 from ragc.corpora.datasets import pydocs
-from ragc.corpora.embed.minilm import minilm
-from ragc.corpora.embed.onnx import OnnxEmbedder
+from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.embed.local import LocalEmbedder, minilm, onnx_embedder
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.records import Passage
 from tests.integration.fetched import fetch_minilm
@@ -21,13 +22,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def embedder() -> OnnxEmbedder:
+def embedder() -> LocalEmbedder:
     fetch_minilm()
     return minilm()
 
 
 def test_vectors_are_of_length_one_and_do_not_depend_on_what_stands_beside_them(
-    embedder: OnnxEmbedder,
+    embedder: LocalEmbedder,
 ) -> None:
     texts = [
         "A cat sat.",
@@ -47,20 +48,22 @@ def test_vectors_are_of_length_one_and_do_not_depend_on_what_stands_beside_them(
     assert embedder.embed(["word " * 254]) == pytest.approx(embedder.embed(["word " * 2000]), abs=1e-5)
 
 
-def test_similarities_are_those_the_authors_of_the_model_publish(embedder: OnnxEmbedder) -> None:
+def test_similarities_are_those_the_authors_of_the_model_publish(embedder: LocalEmbedder) -> None:
     # From the model card of all-MiniLM-L6-v2 in the documentation of sentence-transformers.
     texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
     a, b, c = embedder.embed(texts)
     assert [a @ b, a @ c, b @ c] == pytest.approx([0.6660, 0.1046, 0.1411], abs=0.02)
 
 
-def test_the_kept_files_are_a_folder_like_any_other(embedder: OnnxEmbedder) -> None:
-    again = OnnxEmbedder(embedder.folder, model=embedder.model, pooling="mean", max_tokens=256)
+def test_the_kept_files_are_a_folder_like_any_other(embedder: LocalEmbedder) -> None:
+    again = onnx_embedder(
+        cache_home() / "embedders" / f"{DEFAULT}-int8", model=embedder.model, max_tokens=256
+    )
     assert again.fingerprint == embedder.fingerprint
     assert np.array_equal(again.embed(["same"]), embedder.embed(["same"]))
 
 
-def test_passages_are_found_by_meaning_without_a_shared_word(embedder: OnnxEmbedder, tmp_path: Path) -> None:
+def test_passages_are_found_by_meaning_without_a_shared_word(embedder: LocalEmbedder, tmp_path: Path) -> None:
     passages = [
         Passage("car", "", "An automobile needs its engine oil changed regularly."),
         Passage("cook", "", "Simmer the broth slowly before adding noodles."),
@@ -73,7 +76,7 @@ def test_passages_are_found_by_meaning_without_a_shared_word(embedder: OnnxEmbed
         assert asyncio.run(DenseSource(passages, embedder, home=tmp_path).search(query, 3)) == hits
 
 
-def test_the_language_reference_answers_its_questions(embedder: OnnxEmbedder, tmp_path: Path) -> None:
+def test_the_language_reference_answers_its_questions(embedder: LocalEmbedder, tmp_path: Path) -> None:
     questions = [q for q in pydocs.questions() if q.gold_ids][:40]
     gold = {name for q in questions for name in q.gold_ids}
     passages = [p for p in pydocs.passages() if p.id in gold]

@@ -12,14 +12,11 @@ from ragc.corpora import SOURCES, datasets
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.embed import EMBEDDERS
 from ragc.corpora.embed.base import Embedder
-from ragc.corpora.embed.onnx import OnnxEmbedder
-from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+from ragc.corpora.embed.local import onnx_embedder, transformers_embedder
 from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.corpora.rerank import RERANKERS
 from ragc.corpora.rerank.base import RerankedSource, Reranker
-from ragc.corpora.rerank.bm25 import Bm25Reranker
-from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder
-from ragc.corpora.rerank.embedding import EmbedReranker
+from ragc.corpora.rerank.kinds import Bm25Reranker, CrossEncoder, EmbedReranker
 from ragc.corpora.sources.base import Source, current_question, parts_of
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.dense.source import DenseSource
@@ -89,6 +86,7 @@ __all__ = [
     "ChatRequest",
     "CompiledPrompt",
     "Counters",
+    "CrossEncoder",
     "DataError",
     "Dataset",
     "DenseSource",
@@ -108,8 +106,6 @@ __all__ = [
     "Metric",
     "NotExpressible",
     "Note",
-    "OnnxCrossEncoder",
-    "OnnxEmbedder",
     "Outcome",
     "ParseFailure",
     "Passage",
@@ -127,7 +123,6 @@ __all__ = [
     "SchemaReplies",
     "ScriptedTarget",
     "Search",
-    "SentenceTransformersEmbedder",
     "Source",
     "SourceError",
     "Target",
@@ -156,12 +151,14 @@ __all__ = [
     "format_of",
     "grade",
     "metrics",
+    "onnx_embedder",
     "parse",
     "parts_of",
     "prepare",
     "read_corpus",
     "read_questions",
     "reply_schema",
+    "transformers_embedder",
 ]
 
 

@@ -17,27 +17,21 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.sources.base import SourceInputs
-from ragc.corpora.sources.bm25.index import FORMAT, PLACES, Bm25Index, build_in_memory, open_index, write
+from ragc.corpora.sources.bm25.index import FORMAT, PLACES, Bm25Index, build_in_memory
 from ragc.corpora.sources.chunked import ChunkedSource
-from ragc.corpora.sources.terms import ANALYZER, passage_terms
-from ragc.corpora.storage.corpus import Corpus, DiskCorpus
-from ragc.corpora.storage.passages import CutPassages, StoredPassages
+from ragc.corpora.sources.terms import ANALYZER
+from ragc.corpora.storage.corpus import Corpus, StoredCorpus
+from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
-if TYPE_CHECKING:
-    from ragc.corpora.storage.index_cache import IndexFolder
-
 K1, B = 0.9, 0.4
-
-MANY = 20_000
-"""The number of passages from which a search runs in a thread, so that it does not block the event loop."""
 
 
 def bm25_scores(
@@ -49,12 +43,12 @@ def bm25_scores(
     mean = sum(map(len, documents)) / len(documents) if documents else 0.0
     counts = [Counter(document) for document in documents]
     scores = [0.0] * len(documents)
-    for term in query:
+    for term, times in Counter(query).items():
         df = sum(term in count for count in counts)
         idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
         for at, count in enumerate(counts):
             if tf := count[term]:
-                scores[at] += idf * tf / (tf + k1 * (1 - b + b * len(documents[at]) / mean))
+                scores[at] += times * idf * tf / (tf + k1 * (1 - b + b * len(documents[at]) / mean))
     return [round(score, PLACES) for score in scores]
 
 
@@ -96,7 +90,9 @@ class Bm25Source(ChunkedSource):
             raise UsageError(f"BM25 counts a title 1 or more times, got title_boost = {title_boost}.")
         self.k1, self.b, self.title_boost, self.home = k1, b, title_boost, home
         super().__init__(passages, chunk_size, overlap, chunk_by)
-        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._term_settings())
+        # What decides the terms of a passage, and the place of an index in the cache.
+        self._cut = self.cutting if title_boost == 1 else [*self.cutting, "title", title_boost]
+        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._cut)
         self._index: Bm25Index | None = None
 
     def __repr__(self) -> str:
@@ -104,34 +100,46 @@ class Bm25Source(ChunkedSource):
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits with a score above 0, best first, ties by passage id.
+        """At most `k` hits with a score above 0, best first, ties by passage id; scored in a thread.
 
         Raises SourceError if an index on disk cannot be written.
         """
-        index = self._index
-        if index is None:
-            index = await asyncio.to_thread(self._ready)
-        if len(index.passages) < MANY:
-            return index.search(query, k)
-        return await asyncio.to_thread(index.search, query, k)
+        return await asyncio.to_thread(self._search, query, k)
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
         """Returns the index on disk, built if it is missing; None for a corpus in memory."""
-        if not isinstance(self.corpus, DiskCorpus):
+        if not isinstance(self.corpus, StoredCorpus):
             return None
         passages = self.passages
-        documents = (passage_terms(passage, self.title_boost) for passage in passages)
-        from ragc.corpora.storage.index_cache import open_or_build
 
+        def write(folder: Path, step: Step) -> None:
+            build_in_memory(passages, self.k1, self.b, self.title_boost, step).save(folder)
+
+        settings = {
+            "k1": float(self.k1),
+            "b": float(self.b),
+            "terms": ANALYZER,
+            "cut": self._cut,
+            "format": FORMAT,
+        }
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
-            self._index_settings(),
-            lambda folder, step: write(folder, documents, self.k1, self.b, step),
+            settings,
+            write,
             home=self.home,
             total=len(passages),
             progress=progress,
         )
+
+    def _search(self, query: str, k: int) -> tuple[Hit, ...]:
+        with self._lock:
+            if self._index is None:
+                if (folder := self.build()) is not None:
+                    self._index = Bm25Index.open(folder.path, self.passages)
+                else:
+                    self._index = build_in_memory(self.passages, self.k1, self.b, self.title_boost)
+        return self._index.search(query, k)
 
     def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> Bm25Source:
         return Bm25Source(
@@ -144,26 +152,6 @@ class Bm25Source(ChunkedSource):
             title_boost=self.title_boost,
             home=self.home,
         )
-
-    def _index_settings(self) -> dict[str, Any]:
-        """Returns the settings that determine the files of the index, without the corpus."""
-        settings = {"k1": float(self.k1), "b": float(self.b), "terms": ANALYZER, "cut": self._term_settings()}
-        return {"format": FORMAT, **settings}
-
-    def _term_settings(self) -> list[str | int | float]:
-        """Returns the settings that decide a passage's terms: the chunking and, if not 1, the title boost."""
-        return self.cutting if self.title_boost == 1 else [*self.cutting, "title", self.title_boost]
-
-    def _ready(self) -> Bm25Index:
-        passages = self.passages
-        folder = self.build()
-        with self._lock:
-            if self._index is None:
-                if folder is not None and isinstance(passages, StoredPassages | CutPassages):
-                    self._index = open_index(folder.path, passages, passages.rank)
-                else:
-                    self._index = build_in_memory(passages, self.k1, self.b, self.title_boost)
-            return self._index
 
 
 def build(inputs: SourceInputs, options: dict[str, Any]) -> Bm25Source:

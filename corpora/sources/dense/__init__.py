@@ -45,15 +45,11 @@ class DenseOptions(VectorOptions, RerankOptions, CorpusHalfOptions):
 
 def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
     """Builds the source over the passages of `inputs`; no model is loaded."""
-    from ragc.corpora.sources.dense.faiss_index import IndexSettings
     from ragc.corpora.sources.dense.source import DenseSource
 
     model = str(options.pop("model", DEFAULT))
-    names = ("index", "m", "ef_construction", "ef_search")
-    settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
     folder = inputs.resolve(model)
-    embedder = embed.make(str(folder) if folder.is_dir() else model)
-    return DenseSource(inputs.passages, embedder, settings=settings, **options)
+    return DenseSource(inputs.passages, embed.make(str(folder) if folder.is_dir() else model), **options)
 
 
 KIND = SourceKind("dense", DenseOptions, build, lambda options: EXTRAS["dense"], "passages")

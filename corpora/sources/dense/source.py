@@ -8,8 +8,7 @@ The vectors are on disk and memory-mapped, so that processes share them.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +18,37 @@ from numpy.typing import NDArray
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.extras import require
-from ragc.core.progress import Progress, Silent
+from ragc.core.progress import Progress
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text
 from ragc.corpora.sources.chunked import ChunkedSource
-from ragc.corpora.sources.dense.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
-from ragc.corpora.storage.passages import encode_text, map_array, save_array
-from ragc.errors import SourceError
+from ragc.corpora.storage.passages import key, map_array, save_array
+from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 
-FLAT = IndexSettings()
+VERSION = 3
+"""Increased whenever the same passages and vectors would give another index or other hits."""
 
-_ORDER, _STARTS = "order.npy", "starts.npy"
+_FILE = "vectors.faiss"
+BLOCK = 1024
+"""Passages embedded together; an HNSW graph depends on it."""
+
+PLACES = 9
+"""Decimals to which scores are rounded."""
+
+_NEAR = 1e-5
+"""An upper bound on the difference of float32 inner products of one query with equal vectors."""
 
 
 class DenseSource(ChunkedSource):
     """The passages nearest to a query by inner product; cut like those of `bm25`.
 
-    Every search with a non-blank query finds `k` passages, however distant; scores are -1 to 1. Passages with
-    the same title and text are embedded once. The index is stored on disk, in the user's cache or under
-    `home`; with `keep` False it is in memory. `progress` counts embedded texts. Cutting, embedding and
-    opening run in a thread at the first search.
+    Every search with a non-blank query finds `k` passages, however distant; scores are -1 to 1. An `index`
+    that is `flat` compares all vectors; one that is `hnsw` walks a graph of `m` neighbours a node (from 2),
+    with so many candidates while it is built and searched (from 1), and may miss some. Passages with the same
+    title and text are embedded once. The index is stored on disk, in the user's cache or under `home`.
+    Cutting, embedding and opening run in a thread at the first search.
 
     Raises DataError for no passages or duplicate ids, UsageError for a setting out of range or if FAISS is
     missing.
@@ -53,21 +61,33 @@ class DenseSource(ChunkedSource):
         passages: Corpus | Iterable[Passage],
         embedder: Embedder,
         *,
-        settings: IndexSettings = FLAT,
+        index: str = "flat",
+        m: int = 32,
+        ef_construction: int = 200,
+        ef_search: int = 128,
         chunk_size: int | None = None,
         overlap: float = 0.0,
         chunk_by: str = "text",
-        keep: bool = True,
         home: Path | None = None,
-        progress: Progress | None = None,
     ) -> None:
         require("faiss", "A source of kind 'dense'")
-        self.embedder, self.settings = embedder, settings
-        self._keep, self._home, self._progress = keep, home, progress or Silent()
+        if index not in ("flat", "hnsw") or m < 2 or min(ef_construction, ef_search) < 1:
+            raise UsageError(
+                "A dense source needs index 'flat' or 'hnsw', m >= 2, ef_construction >= 1 and ef_search >= "
+                f"1, got {index!r}, {m}, {ef_construction} and {ef_search}."
+            )
         super().__init__(passages, chunk_size, overlap, chunk_by)
-        self._made_of = {"embedder": embedder.fingerprint, "cut": self.cutting, "version": VERSION}
-        self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, settings.all()])
-        self._opened: tuple[_Rows, DenseIndex] | None = None
+        self.embedder, self._home = embedder, home
+        self._options = {"index": index, "m": m, "ef_construction": ef_construction, "ef_search": ef_search}
+        self._graph, self._ef_search = ((m, ef_construction), ef_search) if index == "hnsw" else ((0, 0), 0)
+        self._made_of = {
+            "embedder": embedder.fingerprint,
+            "cut": self.cutting,
+            "version": VERSION,
+            "graph": self._graph,
+        }
+        self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, self._ef_search])
+        self._opened: tuple[Any, NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
@@ -78,23 +98,18 @@ class DenseSource(ChunkedSource):
 
         Raises SourceError if the model cannot be loaded or run, or if the stored index cannot be read.
         """
-        if k < 1 or not query.strip():
-            return ()
-        return await asyncio.to_thread(self._search, query, k)
+        return await asyncio.to_thread(self._search, query, k) if k > 0 and query.strip() else ()
 
-    def build(self, progress: Progress | None = None) -> IndexFolder | None:
-        """Returns the index on disk, built if it is missing; None with `keep` False. Raises SourceError."""
-        if not self._keep:
-            return None
-        passages = self.passages
+    def build(self, progress: Progress | None = None) -> IndexFolder:
+        """Returns the index on disk, built if it is missing. Raises SourceError."""
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
-            {**self._made_of, "index": self.settings.build_settings()},
-            lambda folder, step: self._write(folder, passages, step),
+            self._made_of,
+            self._write,
             home=self._home,
-            total=len(passages),
-            progress=progress or self._progress,
+            total=len(self.passages),
+            progress=progress,
         )
 
     def with_embedder(self, embedder: Embedder) -> DenseSource:
@@ -104,97 +119,101 @@ class DenseSource(ChunkedSource):
     def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> DenseSource:
         return self._varied(self.embedder, chunk_size, overlap, chunk_by)
 
-    def _varied(
-        self, embedder: Embedder, chunk_size: int | None, overlap: float, chunk_by: str
-    ) -> DenseSource:
-        return DenseSource(
-            self.corpus,
-            embedder,
-            settings=self.settings,
-            chunk_size=chunk_size,
-            overlap=overlap,
-            chunk_by=chunk_by,
-            keep=self._keep,
-            home=self._home,
-            progress=self._progress,
-        )
+    def _varied(self, embedder: Embedder, size: int | None, overlap: float, by: str) -> DenseSource:
+        options: dict[str, Any] = {**self._options, "chunk_size": size, "overlap": overlap, "chunk_by": by}
+        return DenseSource(self.corpus, embedder, home=self._home, **options)
 
     def _search(self, query: str, k: int) -> tuple[Hit, ...]:
-        rows, index = self._ready()
+        with self._lock:
+            self._opened = self._opened or self._open()
+        index, positions, starts = self._opened
         (vector,) = self.embedder.embed([self.embedder.query_prefix + query])
-        near, scores = index.nearest(vector, k)
+        rows, scores = nearest(index, vector, k, self._ef_search)
         hits = [
-            Hit(passage, float(score))
-            for row, score in zip(near, scores, strict=True)
-            for passage in rows.of(int(row))
+            Hit(self.passages[int(position)], float(score))
+            for row, score in zip(rows, scores, strict=True)
+            for position in positions[starts[row] : starts[row + 1]]
         ]
         return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k])
 
-    def _ready(self) -> tuple[_Rows, DenseIndex]:
-        passages = self.passages
-        with self._lock:
-            if self._opened is None:
-                self._opened = self._open(passages)
-            return self._opened
+    def _open(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the index, and the positions of the passages of row n at `positions[starts[n]:starts[n +
+        1]]`.
+        """
+        faiss, folder = _faiss(), self.build().path
+        try:
+            index = faiss.read_index(str(folder / _FILE), faiss.IO_FLAG_MMAP_IFC)
+        except RuntimeError as error:
+            raise SourceError(
+                f"The dense index in {folder} cannot be read ({str(error).strip()[-200:]}). Delete the "
+                "folder to have it built again."
+            ) from error
+        return index, map_array(folder / "positions", np.int64), map_array(folder / "starts", np.int64)
 
-    def _open(self, passages: Sequence[Passage]) -> tuple[_Rows, DenseIndex]:
-        if index_folder := self.build():
-            rows = _Rows(
-                passages, map_array(index_folder.path / _ORDER), map_array(index_folder.path / _STARTS)
+    def _write(self, folder: Path, step: Step) -> None:
+        """Writes one vector a text, in the order of first appearance; a graph is built by one thread, so that
+        the same passages give the same one.
+        """
+        faiss = _faiss()
+        rows: dict[int, list[int]] = {}
+        for position, passage in enumerate(self.passages):
+            rows.setdefault(key(passage_text(passage)), []).append(position)
+        dimensions, (m, ef_construction) = self.embedder.dimensions, self._graph
+        index = (
+            faiss.IndexHNSWFlat(dimensions, m, faiss.METRIC_INNER_PRODUCT)
+            if m
+            else faiss.IndexFlatIP(dimensions)
+        )
+        if m:
+            index.hnsw.efConstruction = ef_construction
+        threads, groups = faiss.omp_get_max_threads(), list(rows.values())
+        for start in range(0, len(groups), BLOCK):
+            block = groups[start : start + BLOCK]
+            firsts = (self.passages[group[0]] for group in block)
+            vectors = self.embedder.embed(
+                [self.embedder.passage_prefix + passage_text(first) for first in firsts]
             )
-            return rows, DenseIndex.open(index_folder.path, self.settings, rows=len(rows))
-        self._progress.phase("index dense", len(passages), "passages")
-        return self._build_in_memory(passages, self._progress.step)
-
-    def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:
-        rows, index = self._build_in_memory(passages, step)
-        save_array(folder / _ORDER, rows.order)
-        save_array(folder / _STARTS, rows.starts)
-        index.save(folder)
-
-    def _build_in_memory(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:
-        rows, dimensions = _Rows.of_equal(passages), self.embedder.dimensions
-        return rows, DenseIndex.build(self._blocks(rows, dimensions, step), dimensions, self.settings)
-
-    def _blocks(self, rows: _Rows, dimensions: int, step: Step) -> Iterator[Vectors]:
-        for start in range(0, len(rows), BLOCK):
-            part = [rows.of(row) for row in range(start, min(start + BLOCK, len(rows)))]
-            texts = [self.embedder.passage_prefix + passage_text(same[0]) for same in part]
-            vectors = self.embedder.embed(texts)
-            if vectors.shape != (len(part), dimensions) or not np.isfinite(vectors).all():
+            if vectors.shape != (len(block), dimensions) or not np.isfinite(vectors).all():
                 raise SourceError(
                     f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
-                    f"{len(part)} texts; {dimensions} finite numbers for each were expected."
+                    f"{len(block)} texts; {dimensions} finite numbers for each were expected."
                 )
-            step(sum(map(len, part)))
-            yield vectors
+            faiss.omp_set_num_threads(1)
+            index.add(np.ascontiguousarray(vectors, dtype=np.float32))
+            faiss.omp_set_num_threads(threads)
+            step(sum(map(len, block)))
+        with (folder / _FILE).open("wb") as file:  # FAISS's own file only prints that a full disk refused
+            faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+        save_array(folder / "positions", np.concatenate(groups))
+        save_array(folder / "starts", np.cumsum([0, *map(len, groups)]))
 
 
-class _Rows:
-    """Passages by row of the index; passages with the same title and text share a row.
+def nearest(
+    index: Any, query: Vectors, k: int, ef_search: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns the `k` rows nearest to `query` and all rows that tie with the last of them, with their scores.
 
-    The passages at `order[starts[n]:starts[n + 1]]` are those of row n.
+    `query` has shape (dimensions,) and length 1. Rows are unordered. Scores are inner products, -1 to 1,
+    equal for equal vectors. A graph may miss rows; `ef_search` are the candidates it holds, 0 for an index
+    without a graph.
     """
-
-    def __init__(self, passages: Sequence[Passage], order: NDArray[Any], starts: NDArray[Any]) -> None:
-        self.passages, self.order, self.starts = passages, order, starts
-
-    @classmethod
-    def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
-        """Returns the rows of `passages`, grouped by a digest of title and text, in the order of first
-        appearance.
-        """
-        first: dict[bytes, int] = {}
-        marks = (
-            hashlib.blake2b(encode_text(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages
+    wanted = k + 16
+    while True:
+        params = _faiss().SearchParametersHNSW(efSearch=max(ef_search, wanted)) if ef_search else None
+        scores, rows = (
+            found[0] for found in index.search(query[None], min(wanted, index.ntotal), params=params)
         )
-        row = np.fromiter((first.setdefault(mark, len(first)) for mark in marks), np.int64, len(passages))
-        order = np.argsort(row, kind="stable")
-        return cls(passages, order, np.searchsorted(row[order], np.arange(len(first) + 1)))
+        scores, rows = scores[rows >= 0], rows[rows >= 0]
+        least = scores[:k].min(initial=1.0) - _NEAR
+        if wanted >= index.ntotal or len(scores) < wanted or scores[-1] < least:
+            break
+        wanted *= 4
+    near = rows[scores >= least]
+    vectors = index.reconstruct_batch(near).astype(np.float64)
+    return near, np.round((vectors * query.astype(np.float64)).sum(axis=1), PLACES)
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
 
-    def of(self, row: int) -> list[Passage]:
-        """Returns the passages of one row."""
-        return [self.passages[int(at)] for at in self.order[self.starts[row] : self.starts[row + 1]]]
+def _faiss() -> Any:
+    import faiss  # takes a third of a second
+
+    return faiss

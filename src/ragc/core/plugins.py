@@ -9,8 +9,8 @@ compiled program from elsewhere only where its code is allowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar, cast
 
 from ragc.core.user_code import is_reference
@@ -26,7 +26,8 @@ class Registry(Generic[R]):
     """The kinds of one family: what each of ragc's own is, by name, and the record of each.
 
     `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
-    `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, and one
+    `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, or
+    `module:NAME`, and one
     line about the kind. `advice` says, by a name that people expect and that is no kind, what to write
     instead. `guard` checks the record of an installed package and returns it, with errors of its code blamed
     on the package; its second argument is the subject of such errors. `own` makes the record of a class of
@@ -73,7 +74,8 @@ class Registry(Generic[R]):
         """Returns the record of a kind of ragc's, or of one that `get` has loaded; None for any other."""
         if name not in self.listed:
             return self._installed.get(name)
-        return cast(R, import_module(self.listed[name][0]).KIND)
+        place = self.listed[name][0]
+        return cast(R, resolve_name(place if ":" in place else f"{place}:KIND"))
 
     def get(self, name: str) -> R:
         """Returns the record of a kind, with that of an installed package loaded.

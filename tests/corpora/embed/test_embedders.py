@@ -14,9 +14,7 @@ import pytest
 
 from ragc.corpora.embed import make
 from ragc.corpora.embed.base import DEFAULT, passage_text, traits
-from ragc.corpora.embed.minilm import minilm
-from ragc.corpora.embed.onnx import OnnxEmbedder
-from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+from ragc.corpora.embed.local import minilm, onnx_embedder, transformers_embedder
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -28,19 +26,24 @@ needs_onnx = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("model", "query", "passage", "pooling"),
     [
-        ("intfloat/e5-base-v2", "query: ", "passage: ", "mean"),
-        ("intfloat/multilingual-e5-small", "query: ", "passage: ", "mean"),
-        ("BAAI/bge-large-en-v1.5", "Represent this sentence for searching relevant passages: ", "", "cls"),
+        ("intfloat/e5-base-v2", "query: ", "passage: ", "mean_tokens"),
+        ("intfloat/multilingual-e5-small", "query: ", "passage: ", "mean_tokens"),
+        (
+            "BAAI/bge-large-en-v1.5",
+            "Represent this sentence for searching relevant passages: ",
+            "",
+            "cls_token",
+        ),
         (
             "/models/bge-small-en-v1.5/",
             "Represent this sentence for searching relevant passages: ",
             "",
-            "cls",
+            "cls_token",
         ),
-        ("BAAI/bge-m3", "", "", "cls"),
-        ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: ", "mean"),
-        ("sentence-transformers/all-MiniLM-L6-v2", "", "", "mean"),
-        ("somebody/model-e5-like", "", "", "mean"),
+        ("BAAI/bge-m3", "", "", "cls_token"),
+        ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: ", "mean_tokens"),
+        ("sentence-transformers/all-MiniLM-L6-v2", "", "", "mean_tokens"),
+        ("somebody/model-e5-like", "", "", "mean_tokens"),
     ],
 )
 def test_prefixes_are_those_of_the_family(model: str, query: str, passage: str, pooling: str) -> None:
@@ -79,34 +82,24 @@ def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
     (folder / "1_Pooling").mkdir(parents=True)
     (folder / "model.onnx").write_bytes(b"no model")
     (folder / "tokenizer.json").write_text("{}")
-    plain = OnnxEmbedder(folder)
-    assert (plain.model, plain.query_prefix, plain.pooling, plain.max_tokens) == (
-        "e5-own",
-        "query: ",
-        "mean",
-        512,
-    )
+    plain = onnx_embedder(folder)
+    assert (plain.model, plain.query_prefix) == ("e5-own", "query: ")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
+    short = onnx_embedder(folder)
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"word_embedding_dimension": 8, "pooling_mode_cls_token": True, "include_prompt": True})
     )
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
-    cls_embedder = OnnxEmbedder(folder)
-    assert (cls_embedder.pooling, cls_embedder.max_tokens) == ("cls", 128)
-    different = [
-        plain,
-        cls_embedder,
-        OnnxEmbedder(folder, query_prefix=""),
-        OnnxEmbedder(folder, max_tokens=64),
-    ]
+    cls_embedder = onnx_embedder(folder)
+    different = [plain, short, cls_embedder, onnx_embedder(folder, max_tokens=64)]
     assert len({embedder.fingerprint for embedder in different}) == 4
-    with pytest.raises(SourceError, match="cannot be loaded"):
+    with pytest.raises(SourceError, match="cannot be loaded or run"):
         cls_embedder.embed(["text"])
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
-    with pytest.raises(UsageError, match="pools by max_tokens"):
-        OnnxEmbedder(folder)
+    with pytest.raises(UsageError, match="pools by max_tokens; cls_token and mean_tokens"):
+        onnx_embedder(folder)
     (folder / "1_Pooling" / "config.json").write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
-        OnnxEmbedder(folder)
+        onnx_embedder(folder)
 
 
 def test_a_missing_library_is_named_with_what_brings_it(
@@ -114,7 +107,7 @@ def test_a_missing_library_is_named_with_what_brings_it(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
-        OnnxEmbedder(tmp_path)
+        onnx_embedder(tmp_path)
     with pytest.raises(UsageError, match=r"'BAAI/bge-m3' needs sentence_transformers, .* pip install"):
         make("bge-m3")
 
@@ -123,32 +116,22 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
     model_options: list[dict[str, Any]] = []
 
     class Model:
-        max_seq_length = 512
-
         def __init__(self, name: str, **options: Any) -> None:
             if name == "lost/model":
                 raise OSError("no such model\nmore")
             model_options.append({"name": name, **options})
 
-        def get_sentence_embedding_dimension(self) -> int:
-            return 2
-
         def encode(self, texts: list[str], **options: Any) -> Any:
-            assert options["normalize_embeddings"]
-            return np.array([[1.0, 0.0]] * len(texts))
+            return np.array([[3.0, 0.0]] * len(texts))
 
     library = types.ModuleType("sentence_transformers")
     vars(library)["SentenceTransformer"] = Model
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    embedder = SentenceTransformersEmbedder("intfloat/e5-base-v2", revision="abc", max_tokens=99)
+    embedder = transformers_embedder("intfloat/e5-base-v2")
     assert model_options == []
     assert (embedder.query_prefix, embedder.dimensions) == ("query: ", 2)
     assert embedder.embed(["a", "\ud800"]).dtype == np.float32
-    (options,) = model_options
-    assert options["model_kwargs"] == {"use_safetensors": True}
-    assert (options["name"], options["revision"]) == ("intfloat/e5-base-v2", "abc")
-    other = SentenceTransformersEmbedder("intfloat/e5-base-v2", revision="abd", max_tokens=99)
-    assert other.fingerprint != embedder.fingerprint
-    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
-        SentenceTransformersEmbedder("lost/model").embed(["a"])
+    assert model_options == [{"name": "intfloat/e5-base-v2", "model_kwargs": {"use_safetensors": True}}]
+    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded or run: no such model\."):
+        transformers_embedder("lost/model").embed(["a"])

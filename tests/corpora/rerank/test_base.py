@@ -7,20 +7,17 @@ import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.embed.base import DEFAULT, Vectors
+from ragc.corpora.embed.base import Vectors
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
-from ragc.corpora.rerank.bm25 import Bm25Reranker
-from ragc.corpora.rerank.embedding import EmbedReranker
+from ragc.corpora.rerank.kinds import Bm25Reranker, EmbedReranker
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
-from ragc.corpora.sources.terms import passage_terms, query_terms
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage
 from tests.support.embedders import HashedWords
@@ -83,16 +80,13 @@ def test_no_more_than_the_pool_is_scored_and_nothing_without_hits() -> None:
     assert len(search(source, "x", 3)) == 3
 
 
-def test_hits_keep_score_and_label_of_the_inner_source_when_asked() -> None:
+def test_hits_keep_the_label_of_the_inner_source() -> None:
     class Labelled(Bm25Source):
         async def search(self, query: str, k: int) -> tuple[Hit, ...]:
             return tuple(hit.from_source("web") for hit in await super().search(query, k))
 
-    inner = Labelled(corpus([3, 1, 2]))
-    before = {hit.passage.id: hit for hit in search(inner, "x", 3)}
-    hits = search(RerankedSource(inner, Longest(), keep_score=True), "x", 3)
-    assert hits == (before["p00"], before["p02"], before["p01"])
-    assert {hit.source for hit in search(RerankedSource(inner, Longest()), "x", 3)} == {"web"}
+    hits = search(RerankedSource(Labelled(corpus([3, 1, 2])), Longest()), "x", 3)
+    assert {hit.source for hit in hits} == {"web"}
 
 
 def test_the_source_shows_through() -> None:
@@ -104,18 +98,8 @@ def test_the_source_shows_through() -> None:
     assert (cut.pool, cut.kind) == (7, "bm25")
     different: list[Source] = [
         plain, source, cut, RerankedSource(plain, Longest()), RerankedSource(plain, Bm25Reranker(), pool=7),
-        RerankedSource(plain, Longest(), pool=7, keep_score=True),
     ]  # fmt: skip
     assert len({each.fingerprint for each in different}) == len(different)
-
-
-def test_a_source_that_is_not_to_be_cut_stays() -> None:
-    class Whole(Bm25Source):
-        def rechunk(self, chunk_size: int, overlap: float) -> Self:
-            return self
-
-    source = RerankedSource(Whole(corpus([1])), Longest())
-    assert source.rechunk(5, 0.0) is source
 
 
 @pytest.mark.parametrize("pool", [0, -3])
@@ -156,20 +140,19 @@ def test_a_bi_encoder_scores_by_cosine_with_the_prefixes_of_the_model() -> None:
     assert compute_scores(EmbedReranker(embedder), "cat", []) == []
 
 
-@pytest.mark.parametrize(("keep", "embedded"), [(100, 0), (2, 2), (0, 4)])
-def test_vectors_of_passages_are_kept_by_id_and_text(keep: int, embedded: int) -> None:
+@pytest.mark.parametrize(("cached", "embedded"), [(100, 0), (2, 2), (0, 4)])
+def test_vectors_of_passages_are_cached_by_text(
+    cached: int, embedded: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragc.corpora.rerank.kinds.MAX_VECTORS", cached)
     embedder = HashedWords()
-    reranker = EmbedReranker(embedder, keep=keep)
+    reranker = EmbedReranker(embedder)
     first = compute_scores(reranker, "cat")
     embedder.inputs.clear()
     assert compute_scores(reranker, "cat") == first
     assert len(embedder.inputs) == 1 + embedded
     changed = [Passage(p.id, p.title, p.text + " ant") for p in ANIMALS]
-    assert (
-        compute_scores(reranker, "cat", changed)
-        == compute_scores(EmbedReranker(HashedWords()), "cat", changed)
-        != first
-    )
+    assert compute_scores(reranker, "cat", changed) != first
 
 
 def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() -> None:
@@ -183,24 +166,9 @@ def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() ->
 
     reranker, broken = EmbedReranker(HashedWords()), EmbedReranker(Broken())
     assert reranker.name == "embed:hashed-words"
-    assert reranker.fingerprint == EmbedReranker(HashedWords(), keep=1).fingerprint != broken.fingerprint
+    assert reranker.fingerprint == EmbedReranker(HashedWords()).fingerprint != broken.fingerprint
     with pytest.raises(SourceError, match=r"'hashed-words' gave an array of shape \(4, 16\) for 5 texts"):
         compute_scores(broken, "cat")
-    with pytest.raises(UsageError, match="at least 0 passages are kept, got -1"):
-        EmbedReranker(HashedWords(), keep=-1)
-
-
-def test_bm25_scores_the_passages_among_themselves() -> None:
-    reranker = Bm25Reranker()
-    assert reranker.name == "bm25"
-    expected = bm25_scores(query_terms("the cat"), [passage_terms(passage) for passage in ANIMALS])
-    assert compute_scores(reranker, "the cat") == expected
-    assert compute_scores(reranker, "unheard") == [0.0] * 4
-    assert compute_scores(reranker, "cat", []) == []
-    assert reranker.fingerprint == Bm25Reranker().fingerprint != Bm25Reranker(b=0.7).fingerprint
-    for k1, b in ((-1.0, 0.4), (math.inf, 0.4), (0.9, 1.1), (math.nan, 0.4)):
-        with pytest.raises(UsageError, match="k1 >= 0"):
-            Bm25Reranker(k1=k1, b=b)
 
 
 def test_names_lead_to_rerankers(tmp_path: Path) -> None:
@@ -211,14 +179,7 @@ def test_names_lead_to_rerankers(tmp_path: Path) -> None:
     for name in ("cross", "cross:"):
         with pytest.raises(UsageError, match="no default cross-encoder; name a folder"):
             make(name)
-    with pytest.raises(UsageError, match=r"folder is needed, and .* is none"):
+    with pytest.raises(UsageError, match=r"none is no folder; name a folder"):
         make(f"cross:{tmp_path / 'none'}")
     with pytest.raises(UsageError, match=r"holds model\.onnx or config\.json; .* has neither"):
         make(f"cross:{tmp_path}")
-
-
-@needs_onnx
-def test_an_embedder_is_named_and_not_loaded() -> None:
-    for name in ("embed", f"embed:{DEFAULT}", "embed:minilm"):
-        assert make(name).name == f"embed:{DEFAULT}"
-    assert len({make("embed").fingerprint, make("bm25").fingerprint}) == 2

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import Reranker
-from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder, TransformersCrossEncoder
+from ragc.corpora.rerank.kinds import CrossEncoder, PairModel
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -105,8 +105,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> OnnxCrossEncoder:
-    return OnnxCrossEncoder(folder)
+def model(folder: Path) -> CrossEncoder:
+    return CrossEncoder(str(folder))
 
 
 def passages(texts: Sequence[str]) -> list[Passage]:
@@ -123,12 +123,12 @@ def shared(query: str, text: str) -> float:
 
 @given(query=TEXTS, texts=st.lists(TEXTS, max_size=70))
 def test_each_passage_is_read_with_the_query_and_alone(
-    model: OnnxCrossEncoder, query: str, texts: list[str]
+    model: CrossEncoder, query: str, texts: list[str]
 ) -> None:
     assert compute_scores(model, query, passages(texts)) == [shared(query, text) for text in texts]
 
 
-def test_titles_are_read_and_strange_text_does_no_harm(model: OnnxCrossEncoder) -> None:
+def test_titles_are_read_and_strange_text_does_no_harm(model: CrossEncoder) -> None:
     read = [
         Passage("a", "cat", "dog"),
         Passage("b", " ", "dog"),
@@ -139,54 +139,51 @@ def test_titles_are_read_and_strange_text_does_no_harm(model: OnnxCrossEncoder) 
     assert compute_scores(model, "\udfff cat", read) == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_long_pairs_are_cut(folder: Path, model: OnnxCrossEncoder) -> None:
-    long = passages(["bee " * 600 + "cat", "cat " + "bee " * 600])
-    assert compute_scores(model, "cat", long) == [0.0, 1.0]
-    assert model.max_tokens == 512
-    (folder / "tokenizer_config.json").write_text('{"model_max_length": 16}')
-    try:
-        assert OnnxCrossEncoder(folder).max_tokens == 16
-        (folder / "tokenizer_config.json").write_text('{"model_max_length": 1000000000000000019884624838656}')
-        assert OnnxCrossEncoder(folder).max_tokens == 512
-    finally:
-        (folder / "tokenizer_config.json").unlink()
-    short = OnnxCrossEncoder(folder, max_tokens=6)
-    assert compute_scores(short, "cat", passages(["bee cat cat", "bee bee cat"])) == [1.0, 0.0]
-    assert compute_scores(short, "cat " * 50, passages(["bee", "cat"])) == [0.0, 2.0]
-    with pytest.raises(UsageError, match="at least 1 token, got max_tokens = 0"):
-        OnnxCrossEncoder(folder, max_tokens=0)
+def test_long_pairs_are_cut_to_the_limit_of_the_model_at_most_512(tmp_path: Path) -> None:
+    write_model(tmp_path / "model.onnx")
+    write_tokenizer(tmp_path)
+    long = passages(["bee " * 600 + "cat", "bee bee cat", "cat " + "bee " * 600])
+    for limit, scores in ((10**30, [0.0, 1.0, 1.0]), (6, [0.0, 0.0, 1.0])):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": limit}))
+        assert compute_scores(CrossEncoder(str(tmp_path)), "cat", long) == scores
+
+
+def test_pair_model_gives_the_numbers_of_every_pair(tmp_path: Path) -> None:
+    write_model(tmp_path / "model.onnx", outputs=3)
+    write_tokenizer(tmp_path)
+    assert PairModel(str(tmp_path)).outputs([("cat", "cat"), ("cat", "dog")]).tolist() == [
+        [1.0] * 3,
+        [0.0] * 3,
+    ]
 
 
 def test_of_two_numbers_the_second_speaks_for_the_passage(tmp_path: Path) -> None:
     write_model(tmp_path / "model.onnx", outputs=2)
     write_tokenizer(tmp_path)
-    assert compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat cat", "dog"])) == [1.0, -1.0]
+    assert compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat cat", "dog"])) == [1.0, -1.0]
 
 
 def test_a_model_that_is_no_cross_encoder_is_named(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     write_model(tmp_path / "model.onnx", outputs=3)
     with pytest.raises(SourceError, match=r"array of shape \(1, 3\) for 1 pairs; a cross-encoder gives"):
-        compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+        compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat"]))
     write_model(tmp_path / "model.onnx", extra="pixel_values")
-    with pytest.raises(SourceError, match="asks for pixel_values; a model of texts is given"):
-        compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+    with pytest.raises(SourceError, match=r"cannot be loaded or run: .*pixel_values"):
+        compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat"]))
     (tmp_path / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(SourceError, match=r"cannot be loaded: .*Is model\.onnx a model of texts"):
-        compute_scores(OnnxCrossEncoder(tmp_path), "cat", passages(["cat"]))
+    with pytest.raises(SourceError, match=r"cannot be loaded or run: .*Name a folder with a model of texts"):
+        compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat"]))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
         make(f"cross:{tmp_path}")
 
 
-def test_model_and_settings_make_the_fingerprint(folder: Path, tmp_path: Path) -> None:
-    plain = OnnxCrossEncoder(folder)
+def test_the_files_of_a_model_make_its_fingerprint(folder: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "model.onnx", outputs=2)
     write_tokenizer(tmp_path)
-    different = [plain, OnnxCrossEncoder(folder, max_tokens=9), OnnxCrossEncoder(tmp_path)]
-    assert len({each.fingerprint for each in different}) == 3
-    assert OnnxCrossEncoder(folder, threads=1).fingerprint == plain.fingerprint
-    assert plain.name == "cross:words"
+    assert CrossEncoder(str(folder)).fingerprint != CrossEncoder(str(tmp_path)).fingerprint
+    assert CrossEncoder(str(folder)).name == "cross:words"
 
 
 def test_a_missing_library_is_named_with_what_brings_it(
@@ -202,16 +199,13 @@ def test_a_missing_library_is_named_with_what_brings_it(
 def test_sentence_transformers_is_used_as_it_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model_options: list[dict[str, Any]] = []
-
     class Model:
-        def __init__(self, name: str, **options: Any) -> None:
+        def __init__(self, name: str, model_kwargs: dict[str, Any]) -> None:
             if name == "lost/model":
                 raise OSError("no such model\nmore")
-            model_options.append({"name": name, **options})
+            assert model_kwargs == {"use_safetensors": True}
 
         def predict(self, pairs: list[tuple[str, str]], **options: Any) -> Any:
-            assert options["show_progress_bar"] is False
             if pairs[0][0] == "fail":
                 raise RuntimeError("out of memory")
             return np.array([shared(*pair) for pair in pairs], np.float32)
@@ -220,26 +214,13 @@ def test_sentence_transformers_is_used_as_it_documents(
     vars(library)["CrossEncoder"] = Model
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    reranker = TransformersCrossEncoder("some/model", revision="abc", max_tokens=99)
-    assert (reranker.name, model_options) == ("cross:some/model", [])
+    reranker = CrossEncoder("some/model")
     assert compute_scores(reranker, "cat", passages(["cat cat", "dog"])) == [2.0, 0.0]
-    assert model_options == [
-        {
-            "name": "some/model",
-            "revision": "abc",
-            "device": None,
-            "model_kwargs": {"use_safetensors": True},
-            "max_length": 99,
-        }
-    ]
-    with pytest.raises(SourceError, match=r"'some/model' failed: out of memory\."):
+    with pytest.raises(SourceError, match=r"'some/model' cannot be loaded or run: out of memory\."):
         compute_scores(reranker, "fail", passages(["cat"]))
-    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded: no such model\."):
-        compute_scores(TransformersCrossEncoder("lost/model"), "cat", passages(["cat"]))
-    other = TransformersCrossEncoder("some/model", revision="abd", max_tokens=99)
-    assert other.fingerprint != reranker.fingerprint
+    with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded or run: no such model\."):
+        compute_scores(CrossEncoder("lost/model"), "cat", passages(["cat"]))
     (tmp_path / "config.json").write_text(json.dumps({"num_labels": 1}))
     local = make(f"cross:{tmp_path}")
-    assert isinstance(local, TransformersCrossEncoder)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     assert make(f"cross:{tmp_path}").fingerprint != local.fingerprint

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from threading import get_ident
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.bm25.index import PLACES, nearly_best
 from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
-from ragc.corpora.sources.terms import analyze, query_terms
+from ragc.corpora.sources.terms import MAX_CHARACTERS, query_terms
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 from tests.examples import examples
@@ -79,16 +82,6 @@ def test_nothing_is_found_where_nothing_matches(query: str, k: int) -> None:
     assert search(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
 
 
-def test_terms_are_words_in_lower_case() -> None:
-    assert analyze("O'Brien's CAFE\u0301—2nd 東京x") == ["o", "brien", "s", "café", "2nd", "東", "京", "x"]
-    assert query_terms("Who is the king?") == ["king"]
-    assert query_terms("The Who") == ["the", "who"]
-
-
-def test_titles_are_searched() -> None:
-    assert search(Bm25Source([Passage("p", "Ada Lovelace", "programmer")]), "lovelace")
-
-
 def test_samples_are_uniform() -> None:
     source = Bm25Source([Passage(f"p{n}", "", "x") for n in range(5)])
     counts = Counter(
@@ -121,3 +114,33 @@ def test_a_title_may_count_more_than_once() -> None:
     assert boosted.rechunk(50, 0.0).title_boost == 3
     with pytest.raises(UsageError, match="title_boost = 0"):
         Bm25Source(passages, title_boost=0)
+
+
+def test_only_the_beginning_of_a_very_long_query_is_searched() -> None:
+    query = "dog " + "unheard " * MAX_CHARACTERS + "cat"
+    assert [hit.passage.id for hit in search(Bm25Source(CATS), query)] == ["p2"]
+
+
+def test_a_search_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[int]()
+
+    def terms(query: str) -> list[str]:
+        threads.add(get_ident())
+        return query_terms(query)
+
+    monkeypatch.setattr("ragc.corpora.sources.bm25.index.query_terms", terms)
+    assert search(Bm25Source(CATS), "cat")
+    assert threads
+    assert get_ident() not in threads
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 255, 3000, 8193, 50_000])
+@pytest.mark.parametrize("kinds", [2, 30, 10**9])
+def test_the_best_and_all_that_tie_with_the_last_are_found(size: int, kinds: int) -> None:
+    rng = np.random.default_rng(size + kinds)
+    for k in (1, 3, 20):
+        scores = rng.integers(0, kinds, size) / kinds * (rng.random(size) < 0.6)
+        positions = set(nearly_best(scores, k).tolist())
+        above = np.sort(scores[scores > 0])[::-1]
+        least = above[k - 1] - 10.0**-PLACES if len(above) >= k else 0.0
+        assert positions == set(np.flatnonzero((scores > 0) & (scores >= least)).tolist())

@@ -14,10 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.core.progress import Silent
 from ragc.corpora.embed.base import Vectors
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.dense.faiss_index import DenseIndex, IndexSettings
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -27,7 +25,8 @@ from tests.support.embedders import HashedWords
 pytest.importorskip("faiss")
 WORDS = st.sampled_from(["ape", "bee", "cat", "dog"])
 TEXTS = st.lists(st.lists(WORDS, max_size=3).map(" ".join), min_size=1, max_size=40)
-HNSW = IndexSettings("hnsw", m=8, ef_construction=40, ef_search=64)
+FLAT: dict[str, Any] = {}
+HNSW: dict[str, Any] = {"index": "hnsw", "m": 8, "ef_construction": 40, "ef_search": 64}
 WIDTH = HashedWords.dimensions
 CATS = (Passage("p1", "Cat", "cat sat mat"), Passage("p2", "Dog", "dog sat"), Passage("p3", "", "bird"))
 
@@ -58,31 +57,28 @@ def test_order_is_that_of_all_inner_products_with_ties_by_id(
         p.id: round(float((row * query_vector).sum()), 9) for p, row in zip(passages, rows, strict=True)
     }
     best = sorted(scores, key=lambda name: (-scores[name], name))[:k]
-    chosen = HNSW if kind == "hnsw" else IndexSettings()
-    hits = search(DenseSource(passages, embedder, settings=chosen, keep=False), " ".join(query), k)
+    chosen = HNSW if kind == "hnsw" else FLAT
+    hits = search(DenseSource(passages, embedder, **chosen), " ".join(query), k)
     assert [hit.passage.id for hit in hits] == best
     assert [hit.score for hit in hits] == pytest.approx([scores[name] for name in best], abs=1e-8)
 
 
-@pytest.mark.parametrize("chosen", [IndexSettings(), HNSW])
-def test_ties_are_broken_by_id_even_far_past_the_cut(chosen: IndexSettings) -> None:
+@pytest.mark.parametrize("chosen", [FLAT, HNSW])
+def test_ties_are_broken_by_id_even_far_past_the_cut(chosen: dict[str, Any]) -> None:
     same = [Passage(f"s{at:03}", f"{at % 2}", "same words") for at in reversed(range(300))]
-    source = DenseSource([*same, *make_passages(50)], HashedWords(), settings=chosen, keep=False)
+    source = DenseSource([*same, *make_passages(50)], HashedWords(), **chosen)
     assert ids(source, "0 same words", 3) == ["s000", "s002", "s004"]
     assert ids(source, "1 same words", 150) == [f"s{at:03}" for at in range(1, 300, 2)]
 
 
 def test_equal_vectors_of_different_texts_tie_beyond_what_is_first_asked_for() -> None:
     shuffled = [Passage(f"t{at:03}", "", " ".join(["one", "two"] + [" "] * at)) for at in reversed(range(90))]
-    assert ids(DenseSource(shuffled, HashedWords(), keep=False), "one", 4) == ["t000", "t001", "t002", "t003"]
+    assert ids(DenseSource(shuffled, HashedWords()), "one", 4) == ["t000", "t001", "t002", "t003"]
 
 
 def test_a_graph_finds_nearly_what_comparing_all_finds_and_is_built_the_same_way() -> None:
     passages = make_passages(1500)
-    flat, graph, again = (
-        DenseSource(passages, HashedWords(), settings=chosen, keep=False)
-        for chosen in (IndexSettings(), HNSW, HNSW)
-    )
+    flat, graph, again = (DenseSource(passages, HashedWords(), **chosen) for chosen in (FLAT, HNSW, HNSW))
     queries = [p.text for p in make_passages(30, seed=1)]
     shared = sum(len({*ids(flat, q)} & {*ids(graph, q)}) for q in queries)
     assert shared >= 0.95 * 10 * len(queries)
@@ -91,16 +87,15 @@ def test_a_graph_finds_nearly_what_comparing_all_finds_and_is_built_the_same_way
 
 def test_the_kept_index_is_used_again_and_gives_the_same_hits(tmp_path: Path) -> None:
     passages = [*make_passages(40), Passage("twin", "", make_passages(1)[0].text)]
-    for chosen in (IndexSettings(), HNSW):
+    for chosen in (FLAT, HNSW):
         first, second = HashedWords(), HashedWords()
-        fresh = search(DenseSource(passages, first, settings=chosen, home=tmp_path), "w1 w2")
-        cached = search(DenseSource(passages, second, settings=chosen, home=tmp_path), "w1 w2")
-        memory = search(DenseSource(passages, HashedWords(), settings=chosen, keep=False), "w1 w2")
-        assert fresh == cached == memory
+        fresh = search(DenseSource(passages, first, **chosen, home=tmp_path), "w1 w2")
+        cached = search(DenseSource(passages, second, **chosen, home=tmp_path), "w1 w2")
+        assert fresh == cached
         assert len(first.inputs) == 40 + 1  # the twins once, and the query
         assert second.inputs == ["w1 w2"]
     other = HashedWords()
-    search(DenseSource(passages, other, settings=IndexSettings("hnsw", 8, 40, 32), home=tmp_path), "w1 w2")
+    search(DenseSource(passages, other, **{**HNSW, "ef_search": 32}, home=tmp_path), "w1 w2")
     assert other.inputs == ["w1 w2"]  # ef_search concerns the search alone
 
 
@@ -114,12 +109,12 @@ def test_an_embedder_that_gives_garbage_is_named(wrong: Any) -> None:
             return np.asarray(wrong, dtype=np.float32)
 
     with pytest.raises(SourceError, match="'hashed-words' gave an array of shape"):
-        search(DenseSource(CATS, Broken(), keep=False), "cat")
+        search(DenseSource(CATS, Broken()), "cat")
 
 
-def test_prefixes_and_titles_reach_the_embedder() -> None:
+def test_prefixes_and_titles_reach_the_embedder(tmp_path: Path) -> None:
     embedder = HashedWords(query_prefix="query: ", passage_prefix="passage: ")
-    search(DenseSource(CATS, embedder, keep=False), "cat?")
+    search(DenseSource(CATS, embedder, home=tmp_path), "cat?")
     expected = ["passage: Cat\ncat sat mat", "passage: Dog\ndog sat", "passage: bird", "query: cat?"]
     assert embedder.inputs == expected
 
@@ -129,28 +124,18 @@ def test_the_fingerprint_follows_content_embedder_and_settings() -> None:
         return DenseSource(passages, HashedWords(query_prefix=prefix), **more)
 
     sources = [
-        make_source(), make_source(CATS[:2]), make_source(prefix="q"), make_source(settings=HNSW),
+        make_source(), make_source(CATS[:2]), make_source(prefix="q"), make_source(**HNSW),
         make_source(chunk_size=64),
-        make_source(settings=IndexSettings("hnsw", 8, 40, 65)), make_source(chunk_size=64, overlap=0.5),
+        make_source(**{**HNSW, "ef_search": 65}), make_source(chunk_size=64, overlap=0.5),
     ]  # fmt: skip
     assert len({source.fingerprint for source in sources}) == len(sources)
-    assert make_source(keep=False).fingerprint == sources[0].fingerprint
     assert make_source().rechunk(64, 0.5).fingerprint == sources[-1].fingerprint
-    assert make_source(settings=IndexSettings(m=9)).fingerprint == sources[0].fingerprint  # flat has no m
+    assert make_source(m=9).fingerprint == sources[0].fingerprint  # flat has no m
 
 
-def test_many_first_searches_embed_the_passages_once() -> None:
-    events: list[tuple[str, int | None] | int] = []
-
-    class ProgressLog(Silent):
-        def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-            events.append((name, total))
-
-        def step(self, n: int = 1) -> None:
-            events.append(n)
-
+def test_many_first_searches_embed_the_passages_once(tmp_path: Path) -> None:
     embedder = HashedWords()
-    source = DenseSource(CATS, embedder, keep=False, progress=ProgressLog())
+    source = DenseSource(CATS, embedder, home=tmp_path)
 
     async def together() -> list[tuple[Hit, ...]]:
         return await asyncio.gather(*(source.search("sat", 2) for _ in range(20)))
@@ -158,17 +143,15 @@ def test_many_first_searches_embed_the_passages_once() -> None:
     results = asyncio.run(together())
     assert all(result == results[0] for result in results)
     assert len(embedder.inputs) == 3 + 20
-    assert events == [("index dense", 3), 3]
 
 
 def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="at least 1 token"):
         DenseSource(CATS, HashedWords(), chunk_size=0)
-    wrong: Any = "tree"
-    with pytest.raises(UsageError, match="'flat' or 'hnsw', got 'tree'"):
-        IndexSettings(wrong)
-    with pytest.raises(UsageError, match="m >= 2, got 1"):
-        IndexSettings("hnsw", m=1)
+    wrong_settings: list[dict[str, Any]] = [{"index": "tree"}, {"index": "hnsw", "m": 1}, {"ef_search": 0}]
+    for wrong in wrong_settings:
+        with pytest.raises(UsageError, match="'flat' or 'hnsw', m >= 2, ef_construction >= 1"):
+            DenseSource(CATS, HashedWords(), **wrong)
     monkeypatch.delitem(sys.modules, "faiss", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs faiss, .* pip install .ragc\[dense\]."):
@@ -184,8 +167,9 @@ def test_another_embedder_sees_the_same_passages_in_the_same_cut(tmp_path: Path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_small_index_on_a_full_disk_is_noticed_though_faiss_only_prints_it(tmp_path: Path) -> None:
-    index = DenseIndex.build([np.eye(4, dtype=np.float32)], 4, IndexSettings())
-    (tmp_path / "vectors.faiss").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
-        index.save(tmp_path)
+def test_a_small_index_on_a_full_disk_is_noticed_though_faiss_only_prints_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragc.corpora.sources.dense.source._FILE", "/dev/full")
+    with pytest.raises(SourceError, match=r"could not be written to .*No space left"):
+        DenseSource(CATS, HashedWords(), home=tmp_path).build()

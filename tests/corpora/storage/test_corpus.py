@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +14,8 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage.corpus import Corpus, DiskCorpus, MemoryCorpus, half_of, read, sample
-from ragc.corpora.storage.passages import id_order, ranks
+from ragc.corpora.storage.corpus import Corpus, StoredCorpus, corpus_of, half_of, read, sample
+from ragc.corpora.storage.passages import save_array
 from ragc.errors import DataError
 from ragc.records import Passage
 from tests.examples import examples
@@ -38,13 +36,13 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora, "STORED_FROM", 1)
 
 
-def stored(folder: Path, passages: tuple[Passage, ...]) -> DiskCorpus:
+def stored(folder: Path, passages: tuple[Passage, ...]) -> StoredCorpus:
     path = folder / "corpus.jsonl"
     lines = (json.dumps({"id": p.id, "title": p.title, "text": p.text}) for p in passages)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     os.utime(path, ns=(0, hash(passages) % 2**40))
     stored_corpus = read(path, home=folder / "home")
-    assert isinstance(stored_corpus, DiskCorpus)
+    assert isinstance(stored_corpus, StoredCorpus)
     return stored_corpus
 
 
@@ -55,13 +53,13 @@ def stored(folder: Path, passages: tuple[Passage, ...]) -> DiskCorpus:
 def test_both_give_the_same_passages_cuts_and_samples(
     passages: tuple[Passage, ...], size: int, overlap: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    disk: Corpus = stored(tmp_path_factory.mktemp("c"), passages)
-    held: Corpus = MemoryCorpus(passages)
-    assert tuple(disk.passages) == held.passages
-    assert disk.fingerprint == held.fingerprint
+    disk = stored(tmp_path_factory.mktemp("c"), passages)
+    memory = Corpus(passages)
+    assert tuple(disk.passages) == memory.passages
+    assert disk.fingerprint == memory.fingerprint
     assert [disk.find(p.id) for p in passages] == list(passages)
     assert disk.find("nobody's") is None
-    cut, wanted = disk.chunk(size, overlap), held.chunk(size, overlap)
+    cut, wanted = disk.chunk(size, overlap), memory.chunk(size, overlap)
     assert tuple(cut) == tuple(wanted)
     assert [cut[at] for at in range(-len(cut), len(cut))] == 2 * list(wanted)
     assert cut[1:] == wanted[1:]
@@ -88,22 +86,9 @@ def test_searches_find_the_same_with_the_same_scores(
     folder = tmp_path_factory.mktemp("c")
     k1, b = setting
     disk = Bm25Source(stored(folder, passages), k1=k1, b=b, chunk_size=size, home=folder / "home")
-    held = Bm25Source(passages, k1=k1, b=b, chunk_size=size)
-    assert disk.fingerprint == held.fingerprint
-    assert asyncio.run(disk.search(query, k)) == asyncio.run(held.search(query, k))
-
-
-def test_the_best_of_many_on_disk_are_those_in_memory(tmp_path: Path) -> None:
-    rng = np.random.default_rng(7)
-    words = [f"w{n}" for n in range(300)]
-    texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
-    passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
-    disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
-    held = Bm25Source(passages)
-    for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):
-        exact = asyncio.run(held.search(query, len(passages)))
-        for k in (1, 5, 11, 100):
-            assert asyncio.run(disk.search(query, k)) == exact[:k]
+    memory = Bm25Source(Corpus(passages), k1=k1, b=b, chunk_size=size)
+    assert disk.fingerprint == memory.fingerprint
+    assert asyncio.run(disk.search(query, k)) == asyncio.run(memory.search(query, k))
 
 
 def test_a_second_opening_reads_the_index_and_not_the_file(tmp_path: Path) -> None:
@@ -123,7 +108,7 @@ def test_a_second_opening_reads_the_index_and_not_the_file(tmp_path: Path) -> No
     assert [hit.passage.id for hit in asyncio.run(again.search("word7", 3))] == ["p7"]
 
 
-def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+def test_read_reads_a_changed_file_again(tmp_path: Path) -> None:
     before = stored(tmp_path, (Passage("a", "", "old"),))
     after = stored(tmp_path, (Passage("a", "", "new words"),))
     assert (before.passages[0].text, after.passages[0].text) == ("old", "new words")
@@ -138,7 +123,7 @@ def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
         ("\n\n", "no passage"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path, lines: str, words: str) -> None:
+def test_read_names_what_is_wrong_and_leaves_nothing(tmp_path: Path, lines: str, words: str) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text(lines, "utf-8")
     with pytest.raises(DataError, match=words):
@@ -146,46 +131,47 @@ def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path, lines: str, w
     assert [entry.name for entry in (tmp_path / "home" / "corpus").iterdir() if entry.is_dir()] == []
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+def test_read_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"corpus\.jsonl"):
         read(tmp_path / "corpus.jsonl")
-    with pytest.raises(DataError, match="folder"):
-        read(tmp_path)
-
-
-@given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=8)))
-def test_ids_on_disk_sort_as_strings(ids: list[str]) -> None:
-    parts = [id.encode("utf-8", "surrogatepass") for id in ids]
-    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if ids else ends
-    order = id_order(np.frombuffer(b"".join(parts), dtype=np.uint8), starts, ends)
-    expected = sorted(range(len(ids)), key=lambda at: ids[at])
-    assert order.tolist() == expected
-    assert [int(ranks(order)[at]) for at in expected] == list(range(len(ids)))
-
-
-def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
-    passages = tuple(Passage(f"p{n}", "", f"word{n % 7} shared") for n in range(400))
-    stored(tmp_path, passages)
-    code = (
-        "import asyncio, sys; from ragc.corpora.storage import corpus; corpus.STORED_FROM = 1\n"
-        "from ragc.corpora.sources.bm25.source import Bm25Source; from pathlib import Path\n"
-        "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(sys.argv[1], home=home), home=home)\n"
-        "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "corpus.jsonl"), str(tmp_path / "home")]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    outputs = [process.communicate(timeout=120)[0].split(maxsplit=1) for process in running]
-    assert sorted(built for built, _ in outputs) == ["False", "False", "True"]
-    assert len({hits for _, hits in outputs}) == 1
-    assert "p10" in outputs[0][1]
 
 
 def test_two_halves_share_no_passage_and_are_all() -> None:
-    whole = MemoryCorpus(Passage(f"p{n}", "", f"text {n}") for n in range(40))
+    whole = Corpus(Passage(f"p{n}", "", f"text {n}") for n in range(40))
     first, second = (half_of(whole, half) for half in ("first", "second"))
     ids = [{passage.id for passage in half.passages} for half in (first, second)]
     assert not ids[0] & ids[1]
-    assert ids[0] | ids[1] == {passage.id for passage in whole}
+    assert ids[0] | ids[1] == {passage.id for passage in whole.passages}
     assert min(map(len, ids)) > 10
     assert first.fingerprint != second.fingerprint
+
+
+def test_read_stores_what_takes_long_to_read_and_keeps_small_files_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "a", "title": "", "text": "%s"}\n' % ("word " * 20_000), "utf-8")
+    assert isinstance(read(path, home=tmp_path / "home"), StoredCorpus)
+    path.write_text('{"id": "a", "title": "", "text": "word"}\n', "utf-8")
+    assert not isinstance(read(path, home=tmp_path / "home"), StoredCorpus)
+
+
+def test_passages_of_a_program_are_stored_and_not_cut_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages = tuple(Passage(f"p{n}", "", f"word{n} " * 30) for n in range(5))
+    first = corpus_of(passages, home=tmp_path)
+    assert isinstance(first, StoredCorpus)
+    assert (tuple(first.passages), first.fingerprint) == (passages, Corpus(passages).fingerprint)
+    chunks = tuple(first.chunk(10, 0.0))
+    monkeypatch.setattr("ragc.corpora.chunking.chunk.chunk_passage", lambda *_: pytest.fail("cut again"))
+    assert tuple(corpus_of(passages, home=tmp_path).chunk(10, 0.0)) == chunks
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_save_array_notices_a_full_disk(size: int, tmp_path: Path) -> None:
+    (tmp_path / "values").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        save_array(tmp_path / "values", np.arange(size))

@@ -11,7 +11,7 @@ import pytest
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage.corpus import DiskCorpus
+from ragc.corpora.storage.corpus import StoredCorpus
 from ragc.recipe.load import parse
 from ragc.records import Passage
 from ragc.task.base import prepare
@@ -77,7 +77,7 @@ def test_a_corpus_on_disk_keeps_an_index_a_setting(tmp_path: Path, monkeypatch: 
     whole = Bm25Source(
         corpora.read(tmp_path / "corpus.jsonl", home=tmp_path / "home"), home=tmp_path / "home"
     )
-    assert isinstance(whole.corpus, DiskCorpus)
+    assert isinstance(whole.corpus, StoredCorpus)
     folders = set()
     for columns in (True, False):
         source = whole.with_titles(True, columns).rechunk(60, 0.0)

@@ -13,7 +13,7 @@ import pytest
 from ragc import metrics
 from ragc.corpora.chunking import tokens
 from ragc.corpora.rerank.base import RerankedSource
-from ragc.corpora.rerank.embedding import EmbedReranker
+from ragc.corpora.rerank.kinds import EmbedReranker
 from ragc.errors import SourceError, UsageError
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import set_demos
