@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("xllamacpp",),
     "dense": ("onnxruntime", "faiss", "tokenizers"),
     "lucene": ("pyserini", "jnius"),
-    "web": ("ddgs", "trafilatura"),
+    "web": ("ddgs", "markdownify"),
     "api": ("rapidfuzz",),
     "hub": ("datasets",),
     "parquet": ("pyarrow",),
