@@ -223,13 +223,13 @@ def _without_edges(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> 
             keys[-1][line] = "#" if is_numbered else line.text, round(line.top / 6)
     seen = Counter(key for page in keys for key in {*page.values()})
     bodies = list[list[_Line]]()
-    for page in keys:
-        running = {line for line, key in page.items() if seen[key] > 1 and 2 * seen[key] > len(pages)}
-        order = sorted(page, key=lambda line: -line.top)
+    for keyed in keys:
+        running = {line for line, key in keyed.items() if seen[key] > 1 and 2 * seen[key] > len(pages)}
+        order = sorted(keyed, key=lambda line: -line.top)
         edges = order[:EDGE_LINES], order[: -EDGE_LINES - 1 : -1]
         left_out = {line for edge in edges for line in takewhile(running.__contains__, edge)}
-        body = [line for line in page if line not in left_out]
-        bodies.append(body if any(re.search(r"[^\W\d_]", line.text) for line in body) else list(page))
+        body = [line for line in keyed if line not in left_out]
+        bodies.append(body if any(re.search(r"[^\W\d_]", line.text) for line in body) else list(keyed))
     return bodies
 
 

@@ -46,9 +46,12 @@ def read_table(path: Path) -> Document:
     """
     text, notes = decoded(path.read_bytes())
     delimiter = max(",;\t|", key=text.partition("\n")[0].count)
-    quoting = csv.QUOTE_NONE if text.count('"') % 2 else csv.QUOTE_MINIMAL  # a lone quote is a letter
     csv.field_size_limit(len(text) + 1)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    rows = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if text.count('"') % 2 else csv.QUOTE_MINIMAL,  # a lone quote is a letter
+    )
     return Document("", tuple(tables(list(rows), "")), notes)
 
 

@@ -105,13 +105,13 @@ def test_markers_are_plain_text_and_loading_leaves_the_environment_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/nowhere")
-    tokens._load.cache_clear()
+    tokens.encoding.cache_clear()
     assert tokens.count("<|endoftext|>") > 1
     assert os.environ["TIKTOKEN_CACHE_DIR"] == "/nowhere"
 
 
 def test_a_missing_encoding_is_named_and_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens._load.cache_clear()
+    tokens.encoding.cache_clear()
     monkeypatch.setattr(tokens, "_FILE", "absent")
     with pytest.raises(UsageError, match=r"cl100k_base.*litellm"):
         tokens.count("text")

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 
-def write_pdf(
-    path: Path, pages: Sequence[Sequence[tuple[float, float, str] | tuple[float, float, str, float]]]
-) -> Path:
-    """Writes a PDF with lines of (size, height above the lower edge, text) and perhaps their left edge."""
+Line = tuple[float, float, str] | tuple[float, float, str, float]
+"""A size, a height above the lower edge, a text, and perhaps a left edge."""
+
+
+def write_pdf(path: Path, pages: Sequence[Sequence[Line]]) -> Path:
+    """Writes a PDF with these lines on its pages."""
     import pypdfium2 as pdfium
 
     raw = pdfium.raw

@@ -12,7 +12,7 @@ docx = pytest.importorskip("docx", reason="the extra documents is not installed"
 
 from ragc.corpora.documents import html, office, pdf, text  # noqa: E402 - after the libraries
 from ragc.corpora.documents.base import UnreadableDocument, cleaned, real_title  # noqa: E402
-from tests.corpora.documents.draw import write_pdf  # noqa: E402
+from tests.corpora.documents.draw import Line, write_pdf  # noqa: E402
 
 
 def pages(path: Path, *sheets: list[str], size: float = 10.0) -> list[str]:
@@ -71,7 +71,11 @@ def test_tables_of_contents_and_indexes_are_no_pages(tmp_path: Path) -> None:
 
 
 def test_superscripts_of_pdf_stay_apart(tmp_path: Path) -> None:
-    line = [(10.0, 700.0, "within 14"), (7.0, 704.0, "1", 101.0), (10.0, 700.0, " days of H", 105.0)]
+    line: list[Line] = [
+        (10.0, 700.0, "within 14"),
+        (7.0, 704.0, "1", 101.0),
+        (10.0, 700.0, " days of H", 105.0),
+    ]
     line += [(7.0, 698.0, "2", 148.0), (10.0, 700.0, "O, area 10", 152.0), (7.0, 704.0, "6", 199.0)]
     (page,) = pdf.read(write_pdf(tmp_path / "a.pdf", [line])).pages
     assert page.text == "within 14^1 days of H₂O, area 10^6"
