@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any
 
@@ -154,15 +155,13 @@ def tables(rows: Sequence[Sequence[object]], label: str, *, first: int = 1) -> I
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Returns `rows`, the first of them the header, as a Markdown table; "" for no rows."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    cells = [row for row in cells if any(row)]
-    if not cells:
-        return ""
-    width = max(map(len, cells))
-    padded = [[*row, *[""] * (width - len(row))] for row in cells]
-    used = [column for column in range(width) if any(row[column] for row in padded)]
-    lines = [f"| {' | '.join(row[column] for column in used)} |" for row in padded]
-    return "\n".join([lines[0], f"|{' --- |' * len(used)}", *lines[1:]])
+    columns = [
+        column
+        for column in zip_longest(*([_cell(value) for value in row] for row in rows), fillvalue="")
+        if any(column)
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True) if any(row)]
+    return "\n".join([*lines[:1], f"|{' --- |' * len(columns)}", *lines[1:]]) if lines else ""
 
 
 def _cell(value: object) -> str:

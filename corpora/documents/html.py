@@ -145,7 +145,7 @@ def _write_out(root: Any) -> None:
 def _is_menu(node: Any) -> bool:
     """Returns whether a block is mostly links or named like a menu; no list that a paragraph announces is."""
     links = [len(link.text_content()) for link in node.xpath(".//a[@href]")]
-    loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")]
+    loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
     if not links or max(loose, default=0) > MAX_MENU_TEXT:
         return False
     is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)

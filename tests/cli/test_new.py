@@ -98,7 +98,9 @@ def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:
 
 def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) -> None:
     assert ragc.new("docs", questions=False).reread == 3
+    written = Path("docs-ragc/corpus.jsonl").stat().st_mtime_ns
     assert ragc.new("docs", questions=False).reread == 0
+    assert Path("docs-ragc/corpus.jsonl").stat().st_mtime_ns == written  # so that its index stays
     (docs / "note.txt").write_text("The office opens at ten.\n")
     (docs / "prices.csv").unlink()
     again = ragc.new("docs", questions=False)

@@ -20,6 +20,7 @@ from typing import Any
 
 import tomli_w
 
+from ragc.core.digest import file_digest
 from ragc.core.display import quantity
 from ragc.core.files import cache_home, missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
@@ -334,8 +335,9 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
 
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
     """
-    tally = _Tally()
-    with replacing_file(target / CORPUS) as corpus:
+    tally, path = _Tally(), target / CORPUS
+    before = (file_digest(path), path.stat()) if path.is_file() else None
+    with replacing_file(path) as corpus:
         for part in parts:
             if part.reason:
                 tally.problems.append(f"{part.name} {part.reason}")
@@ -350,6 +352,8 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
             reasons = "; ".join(tally.problems[:3]) or "they hold no text"
             more = " ..." if len(tally.problems) > 3 else ""
             raise UsageError(f"Nothing in {what} could be read: {reasons}{more}.")
+    if before is not None and before[0] == file_digest(path):  # its index, found by time and size, stays
+        os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
     return tally
 
 

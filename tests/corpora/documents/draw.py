@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-
 Line = tuple[float, float, str] | tuple[float, float, str, float]
 """A size, a height above the lower edge, a text, and perhaps a left edge."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ docx = pytest.importorskip("docx", reason="the extra documents is not installed"
 
 from ragc.corpora.documents import html, office, pdf, text  # noqa: E402 - after the libraries
 from ragc.corpora.documents.base import UnreadableDocument, cleaned, real_title  # noqa: E402
+from ragc.corpora.documents.reading import read_content  # noqa: E402
 from tests.corpora.documents.draw import Line, write_pdf  # noqa: E402
 
 
@@ -263,3 +265,18 @@ def test_a_lone_quote_in_a_table_swallows_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text('name\tsize\n"large\t3\nsmall\t1\n', "utf-8")
     (page,) = text.read_table(tmp_path / "a.tsv").pages
     assert page.text.splitlines()[2:] == ['| "large | 3 |', "| small | 1 |"]
+
+
+def test_a_file_that_becomes_a_pipe_or_a_link_is_not_waited_for_or_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regular = tmp_path / "a.txt"
+    regular.write_text("secret")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "link.txt").symlink_to(regular)
+    state = regular.lstat()
+    monkeypatch.setattr(Path, "lstat", lambda _: state)  # as it was when it was looked at
+    with pytest.raises(UnreadableDocument, match="is empty"):
+        read_content(tmp_path / "pipe.txt")
+    with pytest.raises(UnreadableDocument, match="symbolic link"):
+        read_content(tmp_path / "link.txt")
