@@ -156,6 +156,33 @@ def page_text(body: str) -> str:
     return html.markdown(f"<html><body>{body}</body></html>")[1]
 
 
+def test_navigation_scripts_and_footers_go() -> None:
+    title, content = html.markdown(
+        "<html><head><title>Opening hours</title><script>alert(1)</script></head><nav>Home | About</nav>"
+        "<header>Our site</header><main><article><h1>Hours</h1></article><article><p>From <b>nine</b>.</p>"
+        "<h2>Holidays<a href='#h'>¶</a></h2><ul><li>closed</li></ul></article></main><footer>Imprint</footer>"
+    )
+    assert title == "Opening hours"
+    assert content == "# Hours\n\nFrom **nine**.\n\n## Holidays\n\n- closed"
+
+
+def test_a_form_around_a_page_is_read_and_one_in_it_is_not() -> None:
+    around = "<form><h1>Hours</h1><p>Daily.</p><select><option>English</option></select><form></form></form>"
+    assert page_text(around) == "# Hours\n\nDaily."
+    assert page_text("<p>Daily from nine to five.</p><form>Search <button>Go</button></form>") == (
+        "Daily from nine to five."
+    )
+
+
+def test_letters_of_a_page_stay_and_open_tags_lose_nothing() -> None:
+    table = "<table><tr><th>key</th></tr><tr><td>1|2</td></tr></table>"
+    open_tags = "".join(f"<p><font>line {n} " for n in range(200))
+    blocks = page_text(f"<p>Set max_tokens to 2 * 3.</p><p># no heading</p>{table}{open_tags}").split("\n\n")
+    assert blocks[:2] == ["Set max_tokens to 2 * 3.", "\\# no heading"]
+    assert "| 1\\|2 |" in blocks[2]
+    assert blocks[-1] == "line 199"
+
+
 def test_a_small_article_or_an_empty_main_hides_nothing() -> None:
     assert page_text(f"<main id=app></main><div>{BODY}</div>").count("Paragraph") == 20
     card = "<article><h3>Related post</h3><p>Read this too.</p></article>"
@@ -246,6 +273,25 @@ def test_word_keeps_superscripts_footnotes_formulas_ruby_and_text_boxes(tmp_path
     ]  # fmt: skip
 
 
+def test_word_keeps_text_in_controls_insertions_fields_and_nested_tables(tmp_path: Path) -> None:
+    contents = "<w:docPartObj><w:docPartGallery w:val='Table of Contents'/></w:docPartObj>"
+    body = (
+        f"<w:p>{run('Leave is ')}<w:ins w:id='1' w:author='A'>{run('thirty ')}</w:ins>"
+        f"<w:del w:id='2' w:author='A'>{run('twenty ')}</w:del><w:sdt><w:sdtContent>{run('days ')}</w:sdtContent>"
+        f"</w:sdt><w:fldSimple w:instr='REF year'>{run('a year')}</w:fldSimple></w:p>"
+    )
+    for about, words in ((contents, "Leave 1"), ("<w:text/>", "Signed by the board.")):
+        body += (
+            f"<w:sdt><w:sdtPr>{about}</w:sdtPr><w:sdtContent><w:p>{run(words)}</w:p></w:sdtContent></w:sdt>"
+        )
+    nested = "".join(f"<w:tc><w:p>{run(words)}</w:p></w:tc>" for words in ("A", "30"))
+    body += f"<w:tbl><w:tr><w:tc><w:p>{run('Grade')}</w:p></w:tc>"
+    body += f"<w:tc><w:tbl><w:tr>{nested}</w:tr></w:tbl><w:p/></w:tc></w:tr></w:tbl>"
+    assert word(tmp_path / "a.docx", body).split("\n\n") == [
+        "Leave is thirty days a year", "Signed by the board.", "| Grade | A 30 |\n| --- | --- |",
+    ]  # fmt: skip
+
+
 def test_merged_cells_of_word_are_filled(tmp_path: Path) -> None:
     def cell(text: str, properties: str = "") -> str:
         return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p>{run(text)}</w:p></w:tc>"
@@ -259,6 +305,17 @@ def test_merged_cells_of_word_are_filled(tmp_path: Path) -> None:
     assert word(tmp_path / "a.docx", table).splitlines() == [
         "| Plan | Fee | Fee |", "| --- | --- | --- |", "| Gold | 1 | 10 |", "| Gold | 2 | 12 |",
     ]  # fmt: skip
+
+
+def test_markdown_stands_and_lines_of_text_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("```bash\n# install it\n```\n\n# Setup\n\n- one\n", "utf-8")
+    (tmp_path / "b.txt").write_bytes(
+        "# a comment\n| no table\nKöln".encode("utf-16-le").join([b"\xff\xfe", b""])
+    )
+    assert text.read(tmp_path / "a.md").title == "Setup"
+    assert text.read(tmp_path / "a.md").pages[0].text == (tmp_path / "a.md").read_text("utf-8")
+    assert text.read(tmp_path / "b.txt").pages[0].text == "\\# a comment\n\\| no table\nKöln"
+    assert pages(tmp_path / "c.pdf", ["# include is no heading"]) == ["\\# include is no heading"]
 
 
 def test_a_lone_quote_in_a_table_swallows_no_rows(tmp_path: Path) -> None:
