@@ -4,7 +4,7 @@ Headings are the entries of the outline if the file has one, and lines of a styl
 entries, since outlines leave some headings out. Else a style that is larger or bolder than the running text
 is one of headings; a larger one is of a higher level. Words broken at the end of a line are joined.
 Superscripts and subscripts stay apart from the text before them. Consecutive lines with equally many parts
-are a table.
+between wide spaces are a table, or columns of running text.
 """
 
 from __future__ import annotations
@@ -121,16 +121,18 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
     pages = _without_edges(pages, labels)
     listing = [str(number) for number, page in enumerate(pages, 1) if _is_listing(page, len(pages))]
-    if len(listing) < len(pages):
+    if len(listing) + len(empty) < len(pages):
         pages = [[] if str(number) in listing else page for number, page in enumerate(pages, 1)]
     levels = _levels(pages, outline)
     section, result = dict[int, str](), list[Page]()
     for number, lines in enumerate(pages):
         blocks, before = list[str](), tuple(section.values())
-        for level, text in _blocks(lines, outline[number], levels):
-            blocks.append(f"{'#' * min(level, 6)} {text}" if level > 0 else text if level else escaped(text))
-            if level > 0:
-                section = {above: section[above] for above in section if above < level} | {level: text}
+        for segment in _segments(lines):
+            blocks += [segment] if isinstance(segment, str) else []
+            for level, text in () if isinstance(segment, str) else _blocks(segment, outline[number], levels):
+                blocks.append(f"{'#' * min(level, 6)} {text}" if level else escaped(text))
+                if level:
+                    section = {above: section[above] for above in section if above < level} | {level: text}
         if blocks:
             result.append(Page("\n\n".join(blocks), f"page {number + 1}", before))
     notes = [f"no text on page {', '.join(empty)}; it may be a scan"] if empty else []
@@ -266,24 +268,30 @@ def _levels(
     return {style: min(level, 4) for level, style in enumerate(sorted(styles, reverse=True), 1)}
 
 
+def _segments(lines: Sequence[_Line]) -> Iterator[list[_Line] | str]:
+    """Yields the tables of a page as Markdown, and the lines between them; text in columns one by one."""
+    between = list[_Line]()
+    for width, run in groupby(lines, lambda line: len(line.parts)):
+        rows = list(run)
+        is_grid = width > 1 and len(rows) >= MIN_ROWS
+        is_table = is_grid and mean(len(part) for row in rows for part in row.parts) <= MAX_CELL
+        if is_table:
+            yield between
+            yield table([row.parts for row in rows])
+            between = []
+        else:
+            columns = range(width) if is_grid else ()
+            between += [row._replace(parts=(row.parts[n],)) for n in columns for row in rows] or rows
+    yield between
+
+
 def _blocks(
     lines: Sequence[_Line], entries: dict[str, int], levels: Mapping[tuple[float, bool], int]
 ) -> Iterator[tuple[int, str]]:
-    """Yields the headings of a page, with their level, its paragraphs, with 0, and its tables, with -1."""
+    """Yields the headings in consecutive lines, with their level, and the paragraphs, with 0."""
     usual_gap = median([above.bottom - below.top for above, below in pairwise(lines)] or [0.0])
     number = 0
     while number < len(lines):
-        width = len(lines[number].parts)
-        end = next((n for n in range(number, len(lines)) if len(lines[n].parts) != width), len(lines))
-        rows = lines[number:end]
-        if (
-            width > 1
-            and len(rows) >= MIN_ROWS
-            and mean(len(part) for row in rows for part in row.parts) <= MAX_CELL
-        ):
-            yield -1, table([row.parts for row in rows])
-            number = end
-            continue
         level, end = _heading(lines[number : number + 3], entries, levels)
         end += number
         while not level and end < len(lines) and not _begins(lines[end - 1], lines[end], usual_gap):

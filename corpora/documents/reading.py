@@ -97,7 +97,8 @@ class DocumentReader:
             line = child.stdout.readline()
         except OSError:
             line = ""
-        timer.cancel()
+        finally:
+            timer.cancel()
         if line.endswith("\n"):
             answer: dict[str, Any] = json.loads(line)
             return answer
