@@ -146,7 +146,7 @@ def _part(file: DocumentFile, content: bytes, part: Path, reader: DocumentReader
         result = FileReading(file.name, reader.read(file.path, file.reader, content))
     except UnreadableDocument as error:
         result = FileReading(file.name, reason=str(error))
-    put_file(part, _PART.dump_json(result), private=True)
+    put_file(part, _PART.dump_json(replace(result, name="")), private=True)
     return result
 
 
