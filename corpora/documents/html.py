@@ -46,9 +46,12 @@ _NO_CONTENT = (
     " or @aria-hidden='true' or contains(translate(@style, ' ', ''), 'display:none')]"
 )
 _NOT_IN_HEADINGS = ".//text()[not(ancestor::h1 or ancestor::h2 or ancestor::h3 or ancestor::title)]"
-_WRITTEN_OUT = "//math|//img[contains(@class, 'math') or contains(@class, 'tex')]|//rt|//sup|//sub"
+_WRITTEN_OUT = (
+    "//math|//img[contains(@class, 'math') or contains(@class, 'latex') or @class='tex']|//rt|//sup|//sub"
+)
 _MENU_NAME = re.compile(
-    r"\b(?:nav\w*|menu|sidebar|breadcrumbs?|toc|footer|pagination|cookies?)\b", re.IGNORECASE
+    r"\b(?:nav(?:bar|igation|header|footer|links?|list)?|sidebar|breadcrumbs?|toc|footer|pagination)\b",
+    re.IGNORECASE,
 )
 _DECLARED = re.compile(
     rb"<(?:meta|\?xml)[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
@@ -143,15 +146,15 @@ def _write_out(root: Any) -> None:
 
 
 def _is_menu(node: Any) -> bool:
-    """Returns whether a block is mostly links or named like a menu; no list that a paragraph announces is."""
+    """Returns whether a block is mostly links, but no list after a colon, or is named like navigation."""
     links = [len(link.text_content()) for link in node.xpath(".//a[@href]")]
     loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
     if not links or max(loose, default=0) > MAX_MENU_TEXT:
         return False
-    is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)
     is_list = node.tag in ("ul", "ol")
     is_announced = is_list and node.xpath("normalize-space(preceding-sibling::*[1][self::p])").endswith(":")
     is_named = _MENU_NAME.search(f"{node.get('class', '')} {node.get('id', '')}") is not None
+    is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)
     return is_named or (is_linked and not is_announced)
 
 

@@ -220,6 +220,8 @@ def test_menus_and_contents_of_pages_go_and_lists_of_links_in_the_text_stay() ->
     assert page_text(
         f"<div class=top>{links}</div>{BODY}<div><h4>Contents</h4><ul><li>{links}</ul></div>"
     ) == (page_text(BODY))
+    dishes = "".join(f"<li>Soup of the day number {n}, 4.50</li>" for n in range(9))
+    assert "Soup" in page_text(f"<div id=menu><ul>{dishes}</ul><a href=a.pdf>Allergens</a></div>")
     assert "About page" in page_text(f"{BODY}<p>The fields are:</p><ul><li>{links}</ul>")
     with pytest.raises(UnreadableDocument, match="nothing but links"):
         page_text(f"<h1>Index</h1><ul><li>{links}</ul>")
