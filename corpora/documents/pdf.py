@@ -15,7 +15,7 @@ from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import groupby, pairwise, takewhile
+from itertools import chain, groupby, pairwise, takewhile
 from math import inf
 from pathlib import Path
 from statistics import mean, median
@@ -44,8 +44,8 @@ MAX_HEADING = 120
 EDGE_LINES = 3
 """The lines at the top, and at the bottom, of a page that may be running heads and feet."""
 
-COLUMN_GAP = 1.5
-"""The space between the parts of a line, in sizes of its letters, at least."""
+COLUMN_GAP = 1.25
+"""The space between the parts of a line, in heights of the line, at least."""
 
 MIN_ROWS = 3
 """The fewest lines of a table, which have equally many parts."""
@@ -85,6 +85,7 @@ class _Line(NamedTuple):
     is_bold: bool
     top: float
     bottom: float
+    left: float
 
     @property
     def text(self) -> str:
@@ -123,6 +124,13 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     listing = [str(number) for number, page in enumerate(pages, 1) if _is_listing(page, len(pages))]
     if len(listing) + len(empty) < len(pages):
         pages = [[] if str(number) in listing else page for number, page in enumerate(pages, 1)]
+    lefts = Counter[int]()
+    for line in chain(*pages):
+        lefts[round(line.left)] += 0 if line.is_bold else len(line.text)
+    margin = min((left for left, letters in lefts.items() if letters >= 0.1 * lefts.total()), default=0)
+    pages = [
+        [line._replace(is_bold=line.is_bold and line.left <= margin + 1) for line in page] for page in pages
+    ]
     levels = _levels(pages, outline)
     section, result = dict[int, str](), list[Page]()
     for number, lines in enumerate(pages):
@@ -193,15 +201,24 @@ def _line(letters: Sequence[_Letter]) -> _Line:
 
     def writing(letter: _Letter) -> Callable[[str], str]:
         height = letter.bottom - usual.bottom if letter.size < 0.9 * size and len(letter.text) == 1 else 0
-        return raised if height > 0.15 * size else lowered if height < 0 and letter.text.isalnum() else str
+        return (
+            raised
+            if height > 0.12 * (usual.top - usual.bottom)
+            else lowered
+            if height < 0 and letter.text.isalnum()
+            else str
+        )
 
-    gaps = {id(right) for left, right in pairwise(visible) if right.left - left.right > COLUMN_GAP * size}
+    wide = COLUMN_GAP * (usual.top - usual.bottom)
+    gaps = {id(right) for left, right in pairwise(visible) if right.left - left.right > wide}
     runs = groupby(letters, writing)
     text = "".join(
         write("".join("\t" * (id(letter) in gaps) + letter.text for letter in run)) for write, run in runs
     )
     parts = tuple(" ".join(part.split()) for part in text.split("\t"))
-    return _Line(parts, size, all(letter.is_bold for letter in visible), usual.top, usual.bottom)
+    return _Line(
+        parts, size, all(letter.is_bold for letter in visible), usual.top, usual.bottom, visible[0].left
+    )
 
 
 def outline_words(text: str) -> str:

@@ -39,6 +39,7 @@ with DocumentReader() as reader:
     print(reader.read(Path("note.txt"), "mine:read").pages[0].text)
 """
 
+
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
     """A folder with modules that leave a file behind when they are imported."""
