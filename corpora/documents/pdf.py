@@ -210,7 +210,8 @@ def _line(letters: Sequence[_Letter]) -> _Line:
         )
 
     wide = COLUMN_GAP * (usual.top - usual.bottom)
-    gaps = {id(right) for left, right in pairwise(visible) if right.left - left.right > wide}
+    letters_only = [letter for letter in visible if len(letter.text) == 1]  # a field belongs to its label
+    gaps = {id(right) for left, right in pairwise(letters_only) if right.left - left.right > wide}
     runs = groupby(letters, writing)
     text = "".join(
         write("".join("\t" * (id(letter) in gaps) + letter.text for letter in run)) for write, run in runs
