@@ -8,27 +8,25 @@ litellm itself is not imported.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
+from base64 import b64decode
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from itertools import accumulate
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ragc.errors import UsageError
 
-if TYPE_CHECKING:
-    from tiktoken import Encoding
-
-NAME = "cl100k_base"
-
-_FILE = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"  # the SHA-1 of its address: tiktoken's name for it
+_FILE = "litellm/litellm_core_utils/tokenizers/9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
 _SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
-_FOLDER = Path("litellm_core_utils", "tokenizers")
+_PATTERN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
+    r"|\s*[\r\n]|\s+(?!\S)|\s"
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_loading = Lock()
+_BLANKS = re.compile(r"(\s{1000})")
+"""Longer runs of white space overflow the stack of the tokenizer."""
 
 
 def count(text: str) -> int:
@@ -41,60 +39,31 @@ def starts(text: str) -> list[int]:
 
     A token that begins inside a character has the offset of that character.
     """
-    tokens = _encode(text)
-    if text.isascii():
-        lengths = map(len, encoding().decode_tokens_bytes(tokens))
-        return list(accumulate(lengths, initial=0))[:-1]
-    return encoding().decode_with_offsets(tokens)[1]
+    if text.isascii():  # a byte a character, which is faster
+        return list(accumulate(map(len, encoding().decode_tokens_bytes(_encode(text))), initial=0))[:-1]
+    return list(encoding().decode_with_offsets(_encode(text))[1])
 
 
 def _encode(text: str) -> list[int]:
     """Returns the tokens of `text`, half surrogate pairs read as U+FFFD so that offsets still hold."""
-    if not text.isascii():
-        text = _SURROGATE.sub("\ufffd", text)
-    return encoding().encode_ordinary(text)
-
-
-def encoding() -> Encoding:
-    """Returns the encoding, loaded by the first call. Thread-safe.
-
-    Raises UsageError if the installed litellm does not have its unchanged file.
-    """
-    with _loading:
-        return _load()
+    text = text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    return [token for part in _BLANKS.split(text) for token in encoding().encode_ordinary(part)]
 
 
 @cache
-def _load() -> Encoding:
-    folder = _checked_folder()
+def encoding() -> Any:
+    """Returns the encoding, loaded by the first call.
+
+    Raises UsageError if the installed litellm does not have its unchanged file.
+    """
     import tiktoken
 
-    # tiktoken takes its files from the folder that this variable names, and only looks elsewhere
-    # when one is missing or changed: `_checked_folder` has excluded both.
-    before = os.environ.get("TIKTOKEN_CACHE_DIR")
-    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
-    try:
-        return tiktoken.get_encoding(NAME)
-    finally:
-        if before is None:
-            del os.environ["TIKTOKEN_CACHE_DIR"]
-        else:
-            os.environ["TIKTOKEN_CACHE_DIR"] = before
-
-
-def _checked_folder() -> Path:
-    spec = find_spec("litellm")
-    roots = list(spec.submodule_search_locations or ()) if spec else []
-    if not roots:
+    file = Path(str(distribution("litellm").locate_file(_FILE)))
+    content = file.read_bytes() if file.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != _SHA256:
         raise UsageError(
-            f"Chunk sizes are counted with {NAME}, which the litellm distribution carries, and litellm is "
-            "not installed. Install it."
+            "Chunk sizes are counted with cl100k_base, which the litellm distribution carries, but there is "
+            f"no unchanged {_FILE} in it. Reinstall litellm; nothing is downloaded for this."
         )
-    for root in roots:
-        file = Path(root) / _FOLDER / _FILE
-        if file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == _SHA256:
-            return file.parent
-    raise UsageError(
-        f"Chunk sizes are counted with {NAME}, but the installed litellm does not hold an unchanged "
-        f"{_FOLDER / _FILE}. Reinstall litellm; nothing is downloaded for this."
-    )
+    ranks = {b64decode(token): int(rank) for token, rank in map(bytes.split, content.splitlines())}
+    return tiktoken.Encoding("cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})

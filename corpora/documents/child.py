@@ -1,8 +1,8 @@
 """Reads documents in a separate process, so that a bad file can only fail itself.
 
-The process reads one JSON object a line, `{"path", "reader", "folder"}`, and answers each with one line:
-`{"document"}` or `{"reason"}`. It starts in a folder of ours and changes into that of the caller. What
-readers print goes to stderr. Its memory is limited, and the caller ends it when a file takes too long
+The process reads one JSON object a line, `{"path", "reader", "folder"}`, and answers each with one line: the
+document, or `{"reason"}` or `{"missing"}`. It starts in a folder of ours and changes into that of the caller.
+What readers print goes to stderr. Its memory is limited, and the caller ends it when a file takes too long
 (`ragc.corpora.documents.reading`).
 """
 
@@ -13,11 +13,12 @@ import importlib
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.corpora.documents.base import MAX_TEXT, Document, Page, UnreadableDocument, title_of
+from ragc.core.text import repair_value
+from ragc.corpora.documents.base import KINDS, MAX_TEXT, Document, Page, UnreadableDocument, cleaned
 
 MEMORY = 3_000_000_000
 """The most bytes of address space that a reader may take."""
@@ -35,19 +36,27 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         os.chdir(request["folder"])
-        answers.write(json.dumps(answer(Path(request["path"]), request["reader"])) + "\n")
+        answers.write(json.dumps(repair_value(answer(Path(request["path"]), request["reader"]))) + "\n")
         answers.flush()
 
 
 def answer(path: Path, reader: str) -> dict[str, Any]:
-    """Returns the document at `path` as JSON, or the reason why it cannot be read."""
+    """Returns the document at `path` as JSON, or the reason why it cannot be read.
+
+    `reader` is `module:name`, a function from a path to a `Document` or to Markdown.
+    """
+    module, _, name = reader.partition(":")
+    if reader not in KINDS.values() and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # last: a file next to the documents replaces no library
     try:
-        document = _read(path, reader)
-        if sum(len(page.text) for page in document.pages) > MAX_TEXT:
+        result = getattr(importlib.import_module(module), name)(path)
+        document = result if isinstance(result, Document) else Document("", (Page(str(result)),))
+        pages = tuple(replace(page, text=cleaned(page.text)) for page in document.pages)
+        if sum(len(page.text) for page in pages) > MAX_TEXT:
             return {"reason": f"holds more than {MAX_TEXT:,} characters of text"}
-        if not any(page.text.strip() for page in document.pages):
+        if not any(page.text.strip() for page in pages):
             return {"reason": "is empty"}
-        return {"document": asdict(document)}
+        return asdict(replace(document, pages=pages))
     except UnreadableDocument as error:
         return {"reason": str(error)}
     except MemoryError:
@@ -55,20 +64,10 @@ def answer(path: Path, reader: str) -> dict[str, Any]:
     except ModuleNotFoundError as error:
         return {"missing": str(error.name)}
     except Exception as error:
-        return {"reason": f"cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"}
-
-
-def _read(path: Path, reader: str) -> Document:
-    """Returns the document by one of our readers, or by a function `module:name` from a path to Markdown."""
-    module, _, name = reader.partition(":")
-    if not name:
-        read = importlib.import_module(f"ragc.corpora.documents.{module}").read
-        document: Document = read(path)
-        return document
-    if (here := str(Path.cwd())) not in sys.path:  # last: a file beside the documents replaces no library
-        sys.path.append(here)
-    text = getattr(importlib.import_module(module), name)(path)
-    return text if isinstance(text, Document) else Document(title_of(path), (Page(str(text)),))
+        if path.read_bytes()[:8] == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+            return {"reason": "is encrypted, or of a format from before 2007"}
+        message = " ".join(str(error).replace(str(path), path.name).split())[:200]
+        return {"reason": f"cannot be read ({type(error).__name__}: {message})"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,10 @@
-"""Web pages: lxml removes everything but the content, markdownify writes Markdown."""
+"""Web pages, from files and from the web: lxml leaves the content, markdownify writes Markdown.
+
+Left out: navigation, scripts, footers, hidden elements, forms, and blocks that are mostly links, such as
+menus, tables of contents and index pages. A `<main>` or `<article>` stands for the page if it has most of its
+text. Superscripts, ruby and formulas stay apart from the words around them (`ragc.corpora.documents.base`),
+and cells that span rows or columns are repeated.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +14,107 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, title_of
-from ragc.corpora.documents.plain import decoded
-
-_NO_CONTENT = (
-    "//script|//style|//noscript|//template|//nav|//footer|//aside|//iframe|//svg|//comment()"
-    "|//a[starts-with(@href, '#')][normalize-space()='¶' or normalize-space()='#']"
+from ragc.corpora.documents.base import (
+    Document,
+    Page,
+    UnreadableDocument,
+    escaped,
+    formula,
+    lowered,
+    raised,
+    real_title,
 )
-_DEEPEST = 20_000
+from ragc.corpora.documents.text import decoded
+
+MENU_SHARE = 0.7
+"""The share of letters in links from which on a block with three links is a menu."""
+
+MAX_MENU_TEXT = 80
+"""The most characters outside of links that stand together in a menu."""
+
+MAX_CELLS = 20_000
+"""The most cells of a page, each counted by the rows and columns that it spans, that are repeated."""
+
+MAX_DEPTH = 20_000
 """Calls within each other that writing a page may take; libxml2 allows 2,048 elements within each other."""
 
-_ROLES = '//*[@role="navigation" or @role="banner" or @role="contentinfo" or @role="search" or @hidden]'
+_NO_CONTENT = (
+    "//script|//style|//noscript|//template|//nav|//footer|//aside|//iframe|//svg|//rp|//select|//button"
+    "|//textarea|//annotation|//annotation-xml|//form[not(.//p or .//h1 or .//h2 or .//table or .//li)]"
+    "|//a[starts-with(@href, '#')][normalize-space()='¶' or normalize-space()='#']"
+    "|//*[@role='navigation' or @role='banner' or @role='contentinfo' or @role='search' or @hidden"
+    " or @aria-hidden='true' or contains(translate(@style, ' ', ''), 'display:none')]"
+)
+_NOT_IN_HEADINGS = ".//text()[not(ancestor::h1 or ancestor::h2 or ancestor::h3 or ancestor::title)]"
+_WRITTEN_OUT = (
+    "//math|//img[contains(@class, 'math') or contains(@class, 'latex') or @class='tex']|//rt|//sup|//sub"
+)
+_MENU_NAME = re.compile(
+    r"\b(?:nav(?:bar|igation|header|footer|links?|list)?|sidebar|breadcrumbs?|toc|footer|pagination)\b",
+    re.IGNORECASE,
+)
+_DECLARED = re.compile(
+    rb"<(?:meta|\?xml)[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
+)
 
 
 def read(path: Path) -> Document:
-    """Reads the main part of a page, else its body; navigation, footers, scripts, forms and the
-    links of headings to themselves are left out. Of a form around most of the page only the controls are.
+    """Reads the page in a file. Raises UnreadableDocument for one without content."""
+    data = path.read_bytes()
+    declared = _DECLARED.search(data[:4096])
+    source, notes = decoded(data, declared.group(1).decode("ascii", "replace") if declared else "")
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_DEPTH))
+    title, text = markdown(source)
+    heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
+    return Document(title or (heading.group(1) if heading else ""), (Page(text),), notes)
+
+
+def markdown(source: str, most: int | None = None) -> tuple[str, str]:
+    """Returns the title and the content of the page `source` as Markdown.
+
+    A page of more than `most` elements, if given, is plain text. Raises UnreadableDocument for a page without
+    elements, with too many within each other, or with nothing but links.
     """
     from lxml import etree
     from lxml import html as lxml_html
+
+    # A page of many tags that are not closed is deep, and what is below libxml2's usual limit would be lost.
+    parser = lxml_html.HTMLParser(
+        encoding="utf-8", huge_tree=most is None, no_network=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = lxml_html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
+        raise UnreadableDocument(f"is no page that can be read ({error})") from error
+    if most is None and any("Excessive depth" in entry.message for entry in parser.error_log):
+        raise UnreadableDocument("has too many elements within each other")
+    title = real_title(root.findtext(".//title"))
+    _write_out(root)
+    for node in root.xpath(_NO_CONTENT):
+        if node.getparent() is not None:
+            node.drop_tree()
+    length = len(root.text_content())
+    for node in list(root.iter("div", "ul", "ol", "dl", "table", "section", "p", "header", "center")):
+        if node.getparent() is not None and _is_menu(node):
+            node.drop_tree()
+    content = root if root.find("body") is None else root.find("body")
+    mains = root.xpath("//*[self::main or self::article or @role='main']")
+    outermost = [node for node in mains if not any(above in mains for above in node.iterancestors())]
+    text = content.text_content()
+    if len(outermost) == 1 and 2 * len(outermost[0].text_content()) >= len(text):
+        content = outermost[0]
+    if len(text) < length and not "".join(content.xpath(_NOT_IN_HEADINGS)).strip():
+        raise UnreadableDocument("holds nothing but links, as a menu or an index does")
+    if sum(_span(cell, "rowspan") * _span(cell, "colspan") for cell in content.iter("td", "th")) <= MAX_CELLS:
+        for table in content.iter("table"):
+            _fill_spans(table)
+    if most is not None and sum(1 for _ in content.iter()) > most:
+        return title, "\n".join(filter(None, (" ".join(part.split()) for part in content.itertext())))
+    text = _converter().convert(lxml_html.tostring(content, encoding="unicode"))
+    return title, re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
+
+
+def _converter() -> Any:
     from markdownify import MarkdownConverter
 
     class Writer(MarkdownConverter):
@@ -41,38 +129,49 @@ def read(path: Path) -> Document:
             lines = "\n".join(map(escaped, text.strip().split("\n")))
             return str(super().convert_p(el, lines, parent_tags))  # type: ignore[misc]  # its stubs lack it
 
-    data = path.read_bytes()
-    if not data.strip():
-        raise UnreadableDocument("is empty")
-    # A page of many tags that are not closed is deep, and what is below libxml2's usual limit would be lost.
-    parser = lxml_html.HTMLParser(no_network=True, huge_tree=True)
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
-    try:
-        root = lxml_html.document_fromstring(_source(data), parser=parser)
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
-        raise UnreadableDocument(f"is no page that can be read ({error})") from error
-    if any("Excessive depth" in entry.message for entry in parser.error_log):
-        raise UnreadableDocument("has too many elements within each other")
-    title = " ".join((root.findtext(".//title") or "").split())
-    for node in root.xpath(f"{_NO_CONTENT}|{_ROLES}"):
-        if node.getparent() is not None:
-            node.drop_tree()
-    whole = len(root.text_content())
-    for form in root.xpath("//form"):
-        around = 2 * len(form.text_content()) > whole
-        for node in form.xpath(".//button|.//select|.//textarea") if around else [form]:
-            node.drop_tree()
-    main = dict.fromkeys(root.xpath('//main|//article|//*[@role="main"]'))
-    outermost = [node for node in main if not any(above in main for above in node.iterancestors())]
-    content = outermost[0] if len(outermost) == 1 else root.find("body")
-    source = lxml_html.tostring(root if content is None else content, encoding="unicode")
-    text = Writer(heading_style="ATX", bullets="-", strip=["img", "a"]).convert(source)
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
-    heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
-    return Document(title or (heading.group(1) if heading else title_of(path)), (Page(text),))
+    return Writer(heading_style="ATX", bullets="-", strip=["img", "a"], table_infer_header=True)
 
 
-def _source(data: bytes) -> bytes | str:
-    """Returns the bytes of a page that declares its encoding, for lxml to read, else its text."""
-    declares = re.search(rb"<\?xml|<meta[^>]+charset", data[:4096], re.IGNORECASE)
-    return data if declares else decoded(data)
+def _write_out(root: Any) -> None:
+    """Writes formulas, ruby, superscripts and subscripts as text."""
+    for node in root.xpath(_WRITTEN_OUT):
+        text = node.get("alttext") or node.get("alt") or node.text_content()
+        if node.tag == "math" and not node.get("alttext"):
+            source = node.findtext(".//annotation[@encoding='application/x-tex']")
+            text = source or formula(node, lambda part: (part.text or "").strip())
+        elif node.tag in ("sup", "sub", "rt"):
+            text = raised(text) if node.tag == "sup" else lowered(text) if node.tag == "sub" else f"({text})"
+        node.tail = text + (node.tail or "")
+        node.drop_tree()
+
+
+def _is_menu(node: Any) -> bool:
+    """Returns whether a block is mostly links, but no list after a colon, or is named like navigation."""
+    links = [len(link.text_content()) for link in node.xpath(".//a[@href]")]
+    loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
+    if not links or max(loose, default=0) > MAX_MENU_TEXT:
+        return False
+    is_list = node.tag in ("ul", "ol")
+    is_announced = is_list and node.xpath("normalize-space(preceding-sibling::*[1][self::p])").endswith(":")
+    is_named = _MENU_NAME.search(f"{node.get('class', '')} {node.get('id', '')}") is not None
+    is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)
+    return is_named or (is_linked and not is_announced)
+
+
+def _span(cell: Any, name: str) -> int:
+    value = cell.get(name, "")
+    return max(1, min(int(value), 100)) if value.isdecimal() else 1
+
+
+def _fill_spans(table: Any) -> None:
+    """Repeats the text of cells that span rows or columns in each of them."""
+    rows = table.xpath("./tr|./*/tr")
+    for number, row in enumerate(rows):
+        for cell in row.xpath("./td|./th"):
+            place, columns = row.index(cell), _span(cell, "colspan")
+            for other in rows[number : number + _span(cell, "rowspan")]:
+                for _ in range(columns - (other is row)):
+                    copy = row.makeelement(cell.tag)
+                    copy.text = " ".join(cell.text_content().split())[:200]
+                    other.insert(place + (other is row), copy)
+            cell.attrib.pop("colspan", None)

@@ -1,87 +1,102 @@
-"""PDF files, by pypdfium2 and our rules: headings, paragraphs, no page headers, footers and page numbers.
+"""PDF files, by pypdfium2 and our rules: headings, paragraphs, no running heads and page numbers.
 
-Headings are the entries of the outline if the file has one, and lines of a size that has mostly such entries:
-outlines leave some headings out. Else a line is a heading if it is larger than the running text; a larger
-size is a higher level. Where no lines are larger, bold ones are headings, first of all those that stand out
-to the left. Lines at the top or bottom of many pages with the same words, numbers ignored, are
-page headers and footers. A word that was broken at the end of a line is joined. Tables with rules are tables.
+Headings are the entries of the outline if the file has one, and lines of a style that has mostly such
+entries, since outlines leave some headings out. Else a style that is larger or bolder than the running text
+is one of headings; a larger one is of a higher level. Words broken at the end of a line are joined.
+Superscripts and subscripts stay apart from the text before them. Consecutive lines with equally many parts
+between wide spaces are a table, or columns of running text.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
-from bisect import bisect_right
+from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, groupby, pairwise, takewhile
+from math import inf
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import mean, median
+from typing import Any, NamedTuple
 
-from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, title_of
-from ragc.corpora.documents.pdf_tables import RuledTable, ruled_tables
+from ragc.corpora.documents.base import (
+    Document,
+    Page,
+    UnreadableDocument,
+    escaped,
+    lowered,
+    raised,
+    real_title,
+    table,
+)
 
 MIN_HEADING_RATIO = 1.12
-"""How many times larger than the running text a heading is, at least."""
+"""How many times larger than the running text a heading is, at least, unless it is bold."""
+
+MAX_BOLD_SHARE = 0.35
+"""The greatest share of a file's lines that are headings because they are bold."""
 
 MAX_HEADING = 120
 """The most characters of a heading."""
 
 EDGE_LINES = 3
-"""The lines at the top, and at the bottom, of a page that may be its head or foot."""
+"""The lines at the top, and at the bottom, of a page that may be running heads and feet."""
 
-MIN_OF_A_SIZE = 5
-"""The fewest entries of the outline that make other lines of their size headings."""
+COLUMN_GAP = 1.25
+"""The space between the parts of a line, in heights of the line, at least."""
 
-MIN_BOLD = 3
-"""The fewest bold lines of a file that are headings."""
+MIN_ROWS = 3
+"""The fewest lines of a table, which have equally many parts."""
 
-MAX_BOLD_SHARE = 0.35
-"""The greatest share of a file's lines that are headings because they are bold."""
+MAX_CELL = 28
+"""The most characters of the cells of a table, on average."""
 
-MIN_MARGIN_SHARE = 0.1
-"""The least share of the letters that begin where the running text does, and not in a margin."""
+MIN_OF_A_STYLE = 5
+"""The fewest entries of the outline that make other lines of their style headings."""
 
-_BOLD = re.compile(r"bold|black|heavy|demi|(?:cm|sf|ec)bx", re.IGNORECASE)
-_NUMBERED = re.compile(r"^(?:(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*\.?|(?:Chapter|Appendix|Part)\s+\w+[.:]?)\s+\S")
-_LABEL = re.compile(r"^(?:chapter|appendix|part)\s+[\w.]+$", re.IGNORECASE)
-_LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d*\s*$")
-_PAGE_NUMBER = re.compile(
-    r"^[-–\s]*(?:page\s+)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/)\s*\d{1,4})?[-–\s]*$", re.IGNORECASE
+_PAGE_NUMBER = (
+    r"\W*(?:page|pag|página|pagina|seite|side|sida|strona|стр|第)?\W*(?:{})"
+    r"\W*(?:(?:of|von|de|sur|af|av|z|из)?\W*\d+)?\W*(?:页|頁|ページ)?\W*"
 )
+_NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
+_REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of a page: its text, the size of its letters, its top, bottom and left edge in points.
-
-    A table is one line, whose text is Markdown.
-    """
+class _Letter(NamedTuple):
+    """A letter, or the value of a form field, with its place and size in points."""
 
     text: str
+    left: float
+    bottom: float
+    right: float
+    top: float
     size: float
+    is_bold: bool
+
+
+class _Line(NamedTuple):
+    """A line of a page: its parts between wide spaces, the style of its letters and its place in points."""
+
+    parts: tuple[str, ...]
+    size: float
+    is_bold: bool
     top: float
     bottom: float
-    is_table: bool = False
-    left: float = 0.0
-    is_bold: bool = False
+    left: float
 
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """An entry of the outline: its level from 1, words, and the number of its page from 0."""
-
-    level: int
-    words: str
-    page: int
+    @property
+    def text(self) -> str:
+        return " ".join(self.parts)
 
 
 def read(path: Path, *, outlined: bool = True) -> Document:
     """Reads all pages; headings come from the outline if there is one and `outlined` allows it.
 
-    Raises UnreadableDocument for a file that is encrypted, damaged or without text.
+    Values of form fields follow the text of their page. Pages without text are noted. Raises
+    UnreadableDocument for a file that is encrypted, damaged or without text.
     """
     import pypdfium2 as pdfium
 
@@ -92,80 +107,119 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         raise UnreadableDocument(
             "is encrypted" if encrypted else f"is truncated or damaged ({error})"
         ) from error
-    try:
-        lines = [_lines(document[number]) for number in range(len(document))]
-        outline = [
-            _Entry(item.level + 1, outline_words(title), page) for item, title, page in _outline(document)
-        ]
-        title = " ".join((document.get_metadata_value("Title") or "").split())
-    finally:
-        document.close()
-    if not any(lines):
-        raise UnreadableDocument(f"has no text on its {len(lines)} pages; they may be scans")
-    outline = outline if outlined else []
-    pages: Sequence[Sequence[_Line]] = _without_edges(lines)
-    pages = pages if outline else _with_bold_headings(pages)
-    levels = _levels(pages)
-    if outline:
-        levels = _levels_in(outline, pages, levels)
-    texts = [_PageWriter(page, number, outline, levels).text() for number, page in enumerate(pages)]
-    return Document(title or title_of(path), tuple(_labelled(texts)))
+    document.init_forms()
+    pages = [_lines(document, page) for page in document]
+    labels = [
+        {str(number), document.get_page_label(number - 1) or str(number)}
+        for number in range(1, len(pages) + 1)
+    ]
+    outline = defaultdict[int, dict[str, int]](dict)
+    for entry in document.get_toc(max_depth=8) if outlined else ():
+        if (target := entry.get_dest()) is not None and (words := outline_words(entry.get_title())):
+            outline[target.get_index() or 0][words] = entry.level + 1
+    empty = [str(number) for number, page in enumerate(pages, 1) if not page]
+    if len(empty) == len(pages):
+        raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
+    pages = _without_edges(pages, labels)
+    listing = [str(number) for number, page in enumerate(pages, 1) if _is_listing(page, len(pages))]
+    if len(listing) + len(empty) < len(pages):
+        pages = [[] if str(number) in listing else page for number, page in enumerate(pages, 1)]
+    lefts = Counter[int]()
+    for line in chain(*pages):
+        lefts[round(line.left)] += 0 if line.is_bold else len(line.text)
+    margin = min((left for left, letters in lefts.items() if letters >= 0.1 * lefts.total()), default=0)
+    pages = [
+        [line._replace(is_bold=line.is_bold and line.left <= margin + 1) for line in page] for page in pages
+    ]
+    levels = _levels(pages, outline)
+    section, result = dict[int, str](), list[Page]()
+    for number, lines in enumerate(pages):
+        blocks, before = list[str](), tuple(section.values())
+        for segment in _segments(lines):
+            blocks += [segment] if isinstance(segment, str) else []
+            for level, text in () if isinstance(segment, str) else _blocks(segment, outline[number], levels):
+                blocks.append(f"{'#' * min(level, 6)} {text}" if level else escaped(text))
+                if level:
+                    section = {above: section[above] for above in section if above < level} | {level: text}
+        if blocks:
+            result.append(Page("\n\n".join(blocks), f"page {number + 1}", before))
+    notes = [f"no text on page {', '.join(empty)}; it may be a scan"] if empty else []
+    notes += [f"left out page {', '.join(listing)}, a table of contents or an index"] if listing else []
+    return Document(real_title(document.get_metadata_value("Title")), tuple(result), tuple(notes))
 
 
-def _outline(document: Any) -> Iterator[tuple[Any, str, int]]:
-    for item in document.get_toc(max_depth=8):
-        target = item.get_dest()
-        page = target.get_index() if target is not None else None
-        if (title := item.get_title()) and page is not None:
-            yield item, title, page
-
-
-def _lines(page: Any) -> list[_Line]:
-    """Returns the lines of a page in the order of the file, each table where its first line stands."""
+def _lines(document: Any, page: Any) -> list[_Line]:
+    """Returns the lines of a page in the order of the file, with the values of form fields at their place."""
     import pypdfium2.raw as raw
 
-    text_page = page.get_textpage()
-    try:
-        text, lines, at = text_page.get_text_range(), list[_Line](), 0
-        tables, written = ruled_tables(page, text_page), set[RuledTable]()
-        for line in text.splitlines(keepends=True):
-            words = line.strip()
-            first = at + len(line) - len(line.lstrip())
-            at += len(line)
-            if not words:
-                continue
-            size = float(raw.FPDFText_GetFontSize(text_page.raw, first))
-            box = text_page.get_charbox(first, loose=True)
-            height = box[3] - box[1]
-            inside = next((one for one in tables if one.area.holds(box[0], (box[1] + box[3]) / 2)), None)
-            if inside is not None:
-                if inside not in written:
-                    written.add(inside)
-                    lines.append(_Line(inside.markdown, 0, inside.area.top, inside.area.bottom, True))
-                continue
-            is_bold = _is_bold(text_page, first, first + len(words) - 1)
-            size = round(size if size > 2 else height, 1)
-            lines.append(_Line(words, size, box[3], box[1], left=box[0], is_bold=is_bold))
-        return lines
-    finally:
-        text_page.close()
-        page.close()
+    text_page, box, rows = page.get_textpage(), raw.FS_RECTF(), [list[_Letter]()]
+    name, value = ctypes.create_string_buffer(128), (ctypes.c_ushort * 2048)()
+    for position in range(text_page.count_chars()):
+        text = chr(raw.FPDFText_GetUnicode(text_page, position))
+        raw.FPDFText_GetLooseCharBox(text_page, position, box)
+        size = raw.FPDFText_GetFontSize(text_page, position)
+        raw.FPDFText_GetFontInfo(text_page, position, name, len(name), None)
+        size, is_bold = round(size if size > 2 else box.top - box.bottom, 1), _is_bold(name.value)
+        if text == "\n":
+            rows.append([])
+        elif text != "\r":
+            rows[-1].append(_Letter(text, box.left, box.bottom, box.right, box.top, size, is_bold))
+    lines = list[list[_Letter]]()
+    for row in filter(None, rows):
+        end = lines[-1][-1].right if lines else inf
+        if -1 <= row[0].left - end <= row[0].size and _on_one_line(lines[-1][0], row[0]):
+            lines[-1] += row  # a superscript had ended the line
+        else:
+            lines.append(row)
+    for number in range(raw.FPDFPage_GetAnnotCount(page) if document.formenv else 0):
+        annotation = raw.FPDFPage_GetAnnot(page, number)
+        length = raw.FPDFAnnot_GetFormFieldValue(document.formenv, annotation, value, ctypes.sizeof(value))
+        text = bytes(value)[:length].decode("utf-16-le", "replace").rstrip("\x00")
+        if text not in ("", "Off") and raw.FPDFAnnot_GetRect(annotation, box):
+            field = _Letter(f" {text} ", box.left, box.bottom, box.left, box.top, box.top - box.bottom, False)
+            line = next((line for line in lines if _on_one_line(line[0], field)), [])
+            lines += [] if line else [line]
+            line.insert(bisect(line, field.left, key=lambda letter: letter.left), field)
+    return [_line(line) for line in lines if any(letter.text.strip() for letter in line)]
 
 
-def _is_bold(text_page: Any, first: int, last: int) -> bool:
-    """Returns whether the letters from `first` to `last` are bold, by three of them."""
-    return all(_BOLD.search(_font(text_page, at)) for at in dict.fromkeys((first, last, (first + last) // 2)))
+@cache
+def _is_bold(font: bytes) -> bool:
+    return re.search(rb"bold|black|heavy|demi|(?:cm|sf|ec)bx", font, re.IGNORECASE) is not None
 
 
-def _font(text_page: Any, at: int) -> str:
-    """Returns the name of the font of a letter."""
-    import ctypes
+def _on_one_line(letter: _Letter, other: _Letter) -> bool:
+    overlap = min(letter.top, other.top) - max(letter.bottom, other.bottom)
+    return 2 * overlap > min(letter.top - letter.bottom, other.top - other.bottom)
 
-    import pypdfium2.raw as raw
 
-    name = ctypes.create_string_buffer(128)
-    raw.FPDFText_GetFontInfo(text_page.raw, at, name, len(name), None)
-    return name.value.decode("utf-8", "replace")
+def _line(letters: Sequence[_Letter]) -> _Line:
+    """Returns the line of these letters; smaller ones above and below are super- and subscripts."""
+    visible = [letter for letter in letters if not letter.text.isspace()]
+    size = Counter(letter.size for letter in visible).most_common(1)[0][0]
+    usual = next(letter for letter in visible if letter.size == size)
+
+    def writing(letter: _Letter) -> Callable[[str], str]:
+        height = letter.bottom - usual.bottom if letter.size < 0.9 * size and len(letter.text) == 1 else 0
+        return (
+            raised
+            if height > 0.12 * (usual.top - usual.bottom)
+            else lowered
+            if height < 0 and letter.text.isalnum()
+            else str
+        )
+
+    wide = COLUMN_GAP * (usual.top - usual.bottom)
+    letters_only = [letter for letter in visible if len(letter.text) == 1]  # a field belongs to its label
+    gaps = {id(right) for left, right in pairwise(letters_only) if right.left - left.right > wide}
+    runs = groupby(letters, writing)
+    text = "".join(
+        write("".join("\t" * (id(letter) in gaps) + letter.text for letter in run)) for write, run in runs
+    )
+    parts = tuple(" ".join(part.split()) for part in text.split("\t"))
+    return _Line(
+        parts, size, all(letter.is_bold for letter in visible), usual.top, usual.bottom, visible[0].left
+    )
 
 
 def outline_words(text: str) -> str:
@@ -174,184 +228,135 @@ def outline_words(text: str) -> str:
     return re.sub(r"[\W_]+", " ", unnumbered).strip().casefold()
 
 
-def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """Returns the lines without page headers, footers and page numbers."""
-    places: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for number, page in enumerate(pages):
-        for line in _edges(page):
-            places[_shape(line)].add(number)
-    enough = max(3, len(pages) // 8)
-    bodies = []
-    for page in pages:
-        edges = _edges(page)
-        left_out = {
-            id(line)
-            for line in edges
-            if (_PAGE_NUMBER.match(line.text) and len(pages) > 1) or len(places[_shape(line)]) >= enough
-        }
-        bodies.append([line for line in page if id(line) not in left_out])
+def _without_edges(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> list[list[_Line]]:
+    """Returns the lines without running heads and feet.
+
+    They stand at one place at the edge of most pages, with the same words, or with the number of the page
+    alone at one of their ends. A page that has nothing else keeps them.
+    """
+    keys = list[dict[_Line, tuple[str, int]]]()
+    for page, numbers in zip(pages, labels, strict=True):
+        own_number = re.compile(_PAGE_NUMBER.format("|".join(map(re.escape, numbers))), re.IGNORECASE)
+        keys.append({})
+        for line in page:
+            is_numbered = any(own_number.fullmatch(part) for part in (line.parts[0], line.parts[-1]))
+            keys[-1][line] = "#" if is_numbered else line.text, round(line.top / 6)
+    seen = Counter(key for page in keys for key in {*page.values()})
+    bodies = list[list[_Line]]()
+    for keyed in keys:
+        running = {line for line, key in keyed.items() if seen[key] > 1 and 2 * seen[key] > len(pages)}
+        order = sorted(keyed, key=lambda line: -line.top)
+        edges = order[:EDGE_LINES], order[: -EDGE_LINES - 1 : -1]
+        left_out = {line for edge in edges for line in takewhile(running.__contains__, edge)}
+        body = [line for line in keyed if line not in left_out]
+        bodies.append(body if any(re.search(r"[^\W\d_]", line.text) for line in body) else list(keyed))
     return bodies
 
 
-def _edges(page: Sequence[_Line]) -> list[_Line]:
-    """Returns the highest and the lowest lines of a page."""
-    ordered = sorted((line for line in page if not line.is_table), key=lambda line: -line.top)
-    return ordered if len(ordered) <= 2 * EDGE_LINES else [*ordered[:EDGE_LINES], *ordered[-EDGE_LINES:]]
+def _is_listing(lines: Sequence[_Line], pages: int) -> bool:
+    """Returns whether most lines refer to pages of the file, as in a table of contents or an index."""
+    numbers = [int(match.group(1)) for line in lines if (match := _REFERENCE.search(line.text))]
+    return len(lines) >= MIN_OF_A_STYLE and 2 * sum(number <= pages for number in numbers) > len(lines)
 
 
-def _shape(line: _Line) -> tuple[str, int]:
-    """Returns the key that equal page headers share: the words without numbers, and the height."""
-    return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.top / 6)
+def _levels(
+    pages: Sequence[Sequence[_Line]], outline: Mapping[int, Mapping[str, int]]
+) -> dict[tuple[float, bool], int]:
+    """Returns the level of headings by size and boldness.
 
-
-def _with_bold_headings(pages: Sequence[Sequence[_Line]]) -> Sequence[Sequence[_Line]]:
-    """Returns the lines; where few headings are larger than the text, bold lines count as larger."""
-    lines = [line for page in pages for line in page if not line.is_table]
-    sizes = _levels(pages)
-    if not lines or sum(line.size in sizes and _may_be_heading(line) for line in lines) >= MIN_OF_A_SIZE:
-        return pages
-    weights, starts = Counter[float](), Counter[int]()
-    for line in lines:
-        weights[line.size] += len(line.text)
-        starts[round(line.left)] += 0 if line.is_bold else len(line.text)
-    body = weights.most_common(1)[0][0]
-    left = min(start for start, n in starts.items() if n >= MIN_MARGIN_SHARE * starts.total())
-    bold = [line for line in lines if line.is_bold and line.size >= 0.95 * body and _may_be_heading(line)]
-    out = [line for line in bold if line.left < left - body / 2 or line.size > 1.04 * body]
-    chosen = out if len(out) >= MIN_BOLD else [line for line in bold if line.left <= left + 1]
-    if not MIN_BOLD <= len(chosen) <= MAX_BOLD_SHARE * len(lines):
-        return pages
-    lefts = sorted({line.left for line in chosen})
-    steps = [after for before, after in pairwise([-body, *lefts]) if after - before > body / 3]
-    styles = {id(line): (-line.size, bisect_right(steps, line.left)) for line in chosen}
-    ranks = {style: rank for rank, style in enumerate(sorted(set(styles.values())))}
-    larger = {one: body * (2 - ranks[style] / (2 * len(ranks))) for one, style in styles.items()}
-    return [[replace(line, size=larger.get(id(line), line.size)) for line in page] for page in pages]
-
-
-def _may_be_heading(line: _Line) -> bool:
-    """Returns whether the words of a line are those of a heading."""
-    named = re.search(r"[^\W\d_]{2}", line.text) and not _LABEL.match(line.text)
-    return bool(named) and not line.text.endswith((".", ",", ";")) and len(line.text) <= MAX_HEADING
-
-
-def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
-    """Returns the level of headings by size, for sizes above that of the running text."""
-    weights: Counter[float] = Counter()
-    for page in pages:
-        for line in page:
-            if line.is_table:
-                continue
-            weights[line.size] += len(line.text)
-    if not weights:
-        return {}
-    body = weights.most_common(1)[0][0]
-    sizes = sorted({size for size in weights if size >= body * MIN_HEADING_RATIO}, reverse=True)
-    return dict.fromkeys(sizes[:-4], 1) | {size: at for at, size in enumerate(sizes[-4:], 1)}
-
-
-def _levels_in(
-    outline: Sequence[_Entry], pages: Sequence[Sequence[_Line]], sizes: Collection[float]
-) -> dict[float, int]:
-    """Returns the level of headings by size, for those of `sizes` whose lines are mostly in the outline."""
-    levels: dict[float, Counter[int]] = defaultdict(Counter)
+    With an outline these are the styles whose lines are mostly in it.
+    """
+    letters, lines = Counter[tuple[float, bool]](), Counter[tuple[float, bool]]()
+    entries = defaultdict[tuple[float, bool], Counter[int]](Counter)
     for number, page in enumerate(pages):
-        writer = _PageWriter(page, number, outline, {})
-        for at, line in enumerate(page):
-            if line.size in sizes:
-                levels[line.size][writer.heading(at)[0]] += 1
-    common = {size: seen.most_common(1)[0] for size, seen in levels.items()}
-    return {size: level for size, (level, n) in common.items() if level and n >= MIN_OF_A_SIZE}
+        for line in page:
+            letters[line.size, line.is_bold] += len(line.text)
+            lines[line.size, line.is_bold] += _NO_HEADING.fullmatch(line.text) is None
+            entries[line.size, line.is_bold][outline[number].get(outline_words(line.text), 0)] += 1
+    (body, bold), _ = letters.most_common(1)[0]
+    styles = [style for style in letters if style[0] >= MIN_HEADING_RATIO * body]
+    if any(outline.values()):
+        common = {style: entries[style].most_common(1)[0] for style in styles}
+        return {style: level for style, (level, times) in common.items() if level and times >= MIN_OF_A_STYLE}
+    if not bold and sum(lines[style] for style in styles) < MIN_OF_A_STYLE:
+        rare = [
+            style for style in letters if style[1] and lines[style] <= MAX_BOLD_SHARE * sum(map(len, pages))
+        ]
+        styles += [style for style in rare if 0.95 * body <= style[0] < MIN_HEADING_RATIO * body]
+    return {style: min(level, 4) for level, style in enumerate(sorted(styles, reverse=True), 1)}
 
 
-class _PageWriter:
-    """Writes one page as Markdown."""
-
-    def __init__(
-        self, lines: Sequence[_Line], number: int, outline: Sequence[_Entry], levels: Mapping[float, int]
-    ) -> None:
-        self.lines, self.levels = lines, levels
-        self.entries = [entry for entry in outline if entry.page == number and entry.words]
-        gaps = [a.bottom - b.top for a, b in pairwise(lines) if a.bottom > b.top]
-        self.usual_gap = median(gaps) if gaps else 0.0
-
-    def text(self) -> str:
-        """Returns the page as paragraphs and headings."""
-        blocks: list[str] = []
-        paragraph: list[_Line] = []
-        at = 0
-        while at < len(self.lines):
-            level, taken = self.heading(at)
-            if level:
-                blocks += self._paragraph(paragraph)
-                words = " ".join(line.text for line in self.lines[at : at + taken])
-                blocks.append(f"{'#' * min(level, 6)} {_joined([words])}")
-                paragraph, at = [], at + taken
-                continue
-            line = self.lines[at]
-            if line.is_table:
-                blocks += [*self._paragraph(paragraph), line.text]
-                paragraph, at = [], at + 1
-                continue
-            if paragraph and self._begins(paragraph[-1], line):
-                blocks += self._paragraph(paragraph)
-                paragraph = []
-            paragraph.append(line)
-            at += 1
-        return "\n\n".join([*blocks, *self._paragraph(paragraph)])
-
-    def heading(self, at: int) -> tuple[int, int]:
-        """Returns the level of the heading that begins at line `at`, 0 for none, and its number of lines."""
-        line = self.lines[at]
-        if line.is_table or _LEADERS.search(line.text) or len(line.text) > MAX_HEADING:
-            return 0, 1
-        for taken in (1, 2, 3):
-            words = outline_words(_joined([other.text for other in self.lines[at : at + taken]]))
-            entry = next((entry for entry in self.entries if entry.words == words), None)
-            if entry is not None and at + taken <= len(self.lines):
-                self.entries.remove(entry)
-                return entry.level, taken
-        level = self.levels.get(line.size, 0)
-        if not level or not _may_be_heading(line):
-            return 0, 1
-        taken = 1
-        while taken < 3 and at + taken < len(self.lines) and self._continues(at + taken - 1):
-            taken += 1
-        return level, taken
-
-    def _continues(self, at: int) -> bool:
-        """Returns whether the heading in line `at` continues in the next: as large, close, unnumbered."""
-        line, after = self.lines[at], self.lines[at + 1]
-        near = 0 <= line.bottom - after.top <= line.size
-        return line.size == after.size and near and not _NUMBERED.match(after.text) and len(line.text) > 30
-
-    def _begins(self, before: _Line, line: _Line) -> bool:
-        """Returns whether `line` begins a paragraph after the line `before`."""
-        gap = before.bottom - line.top
-        return (
-            gap > min(self.usual_gap, 0.8 * line.size) + 0.35 * line.size
-            or gap < -2 * line.size
-            or abs(before.size - line.size) > 0.5
-            or bool(_BULLET.match(line.text))
-        )
-
-    def _paragraph(self, lines: Sequence[_Line]) -> list[str]:
-        return [escaped(_joined([line.text for line in lines]))] if lines else []
+def _segments(lines: Sequence[_Line]) -> Iterator[list[_Line] | str]:
+    """Yields the tables of a page as Markdown, and the lines between them; text in columns one by one."""
+    between = list[_Line]()
+    for width, run in groupby(lines, lambda line: len(line.parts)):
+        rows = list(run)
+        is_grid = width > 1 and len(rows) >= MIN_ROWS
+        is_table = is_grid and mean(len(part) for row in rows for part in row.parts) <= MAX_CELL
+        if is_table:
+            yield between
+            yield table([row.parts for row in rows])
+            between = []
+        else:
+            columns = range(width) if is_grid else ()
+            between += [row._replace(parts=(row.parts[n],)) for n in columns for row in rows] or rows
+    yield between
 
 
-def _joined(lines: Sequence[str]) -> str:
+def _blocks(
+    lines: Sequence[_Line], entries: dict[str, int], levels: Mapping[tuple[float, bool], int]
+) -> Iterator[tuple[int, str]]:
+    """Yields the headings in consecutive lines, with their level, and the paragraphs, with 0."""
+    usual_gap = median([above.bottom - below.top for above, below in pairwise(lines)] or [0.0])
+    number = 0
+    while number < len(lines):
+        level, end = _heading(lines[number : number + 3], entries, levels)
+        end += number
+        while not level and end < len(lines) and not _begins(lines[end - 1], lines[end], usual_gap):
+            if _heading(lines[end : end + 3], dict(entries), levels)[0]:
+                break
+            end += 1
+        yield level, _joined(lines[number:end])
+        number = end
+
+
+def _heading(
+    lines: Sequence[_Line], entries: dict[str, int], levels: Mapping[tuple[float, bool], int]
+) -> tuple[int, int]:
+    """Returns the level of the heading that `lines` begin with, 0 for none, and its number of lines.
+
+    One of the outline is removed from `entries`.
+    """
+    for count in range(1, len(lines) + 1):
+        if level := entries.pop(outline_words(_joined(lines[:count])), 0):
+            return level, count
+    first = lines[0]
+    level = levels.get((first.size, first.is_bold), 0)
+    if not level or len(first.text) > MAX_HEADING or _NO_HEADING.fullmatch(first.text):
+        return 0, 1
+    count = 1
+    for above, below in pairwise(lines):
+        if (
+            above[1:3] != below[1:3]
+            or not 0 <= above.bottom - below.top <= above.size
+            or len(above.text) <= 30
+        ):
+            break
+        count += 1
+    return level, count
+
+
+def _begins(above: _Line, line: _Line, usual_gap: float) -> bool:
+    """Returns whether `line` begins a paragraph after the line `above`."""
+    gap = above.bottom - line.top
+    return (
+        gap > min(usual_gap, 0.8 * line.size) + 0.35 * line.size
+        or gap < -2 * line.size
+        or abs(above.size - line.size) > 0.5
+        or _BULLET.match(line.text) is not None
+    )
+
+
+def _joined(lines: Sequence[_Line]) -> str:
     """Returns lines as one; words that were broken at the end of a line are joined."""
-    return re.sub("[\x02\ufffe\xad]\\s*", "", " ".join(lines))
-
-
-def _labelled(texts: Sequence[str]) -> Iterator[Page]:
-    """Yields the pages that hold text, with the path of headings at their beginning."""
-    path: dict[int, str] = {}
-    for number, text in enumerate(texts, 1):
-        if text:
-            yield Page(text, f"page {number}", tuple(path[level] for level in sorted(path)))
-        for heading in re.finditer(r"^(#{1,6}) (.+)$", text, re.MULTILINE):
-            level = len(heading.group(1))
-            path = {above: words for above, words in path.items() if above < level} | {
-                level: heading.group(2)
-            }
+    return re.sub("[\x02\ufffe\xad]\\s*", "", " ".join(line.text for line in lines))

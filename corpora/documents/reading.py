@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import json
-import queue
 import subprocess
-import threading
-from contextlib import suppress
+import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
 from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from ragc.core import children
 from ragc.core.extras import remedy
-from ragc.corpora.documents.base import MAX_BYTES, Document, Page, UnreadableDocument
+from ragc.core.files import open_regular
+from ragc.corpora.documents.base import KINDS, MAX_BYTES, Document, UnreadableDocument
 from ragc.errors import UsageError
 
 SECONDS = 120.0
 """The most seconds that one file may take."""
+
+DOCUMENT = TypeAdapter(Document)
+
+
+def read_content(path: Path) -> bytes:
+    """Returns the content of the regular file `path`, no link.
+
+    Raises UnreadableDocument if it is empty, larger than `MAX_BYTES`, or cannot be read.
+    """
+    try:
+        with open_regular(path, follow=False) as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableDocument(f"cannot be read ({error.strerror or error})") from error
+    if len(content) > MAX_BYTES:
+        size = path.stat().st_size // 1_000_000
+        raise UnreadableDocument(f"has {size:,} MB, and {MAX_BYTES // 1_000_000} MB are read at most")
+    if not content:
+        raise UnreadableDocument("is empty")
+    return content
 
 
 class DocumentReader:
@@ -24,8 +47,7 @@ class DocumentReader:
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._child: subprocess.Popen[str] | None = None
-        self._answers: queue.Queue[str] = queue.Queue()
+        self._child: Any = None
 
     def __enter__(self) -> Self:
         return self
@@ -33,75 +55,60 @@ class DocumentReader:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def read(self, path: Path, reader: str) -> Document:
-        """Returns the document at `path`, read by `reader`: a module of this package, or `module:function`.
+    def read(self, path: Path, reader: str, content: bytes | None = None) -> Document:
+        """Returns the document at `path`, read by `reader`, a function `module:name`.
 
-        Raises UnreadableDocument with the reason, and UsageError if a library is missing.
+        Readers of ragc get a copy of `content`, by default that of the file, so that nothing can be put in
+        its place while it is read. Raises UnreadableDocument with the reason, and UsageError if a library is
+        missing.
         """
-        size = path.stat().st_size
-        if not size:
-            raise UnreadableDocument("is empty")
-        if size > MAX_BYTES:
-            raise UnreadableDocument(
-                f"has {size // 1_000_000:,} MB, and {MAX_BYTES // 1_000_000} MB are read at most"
-            )
-        answer = self._ask({"path": str(path), "reader": reader, "folder": str(Path.cwd())})
+        content = read_content(path) if content is None else content
+        with TemporaryDirectory(prefix="ragc-") as folder:
+            copy = Path(folder, path.name) if reader in KINDS.values() else path.absolute()
+            if copy.parent == Path(folder):
+                copy.write_bytes(content)
+            answer = self._ask({"path": str(copy), "reader": reader, "folder": str(Path.cwd())})
         if missing := answer.get("missing"):
-            if ":" in reader:
+            if reader not in KINDS.values():
                 raise UsageError(f"The reader {reader!r} needs the module {missing!r}, which is not there.")
             raise UsageError(
                 f"Reading {path.suffix} files needs {missing}; install it with: {remedy('documents')}"
             )
         if reason := answer.get("reason"):
             raise UnreadableDocument(str(reason))
-        document = answer["document"]
-        pages = tuple(Page(p["text"], p["label"], tuple(p["section"])) for p in document["pages"])
-        return Document(document["title"], pages, tuple(document["notes"]))
+        return DOCUMENT.validate_python(answer)
 
     def _ask(self, request: dict[str, str]) -> dict[str, Any]:
-        child = self._child if self._child is not None and self._child.poll() is None else self._start()
+        if self._child is None:
+            self._child = subprocess.Popen(
+                children.command("-m", "ragc.corpora.documents.child"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+                **children.surroundings(),
+            )
+        child, started = self._child, time.monotonic()
+        timer = Timer(self._seconds, child.kill)
+        timer.start()
         try:
-            if child.stdin is None:
-                raise BrokenPipeError
             child.stdin.write(json.dumps(request) + "\n")
             child.stdin.flush()
-            line = self._answers.get(timeout=self._seconds)
-        except queue.Empty:
-            self._end()
-            raise UnreadableDocument(f"takes more than {self._seconds:g} seconds") from None
+            line = child.stdout.readline()
         except OSError:
             line = ""
-        if not line:
-            self._end()
-            raise UnreadableDocument("ended the process that read it; it may be damaged")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _start(self) -> subprocess.Popen[str]:
-        answers: queue.Queue[str] = queue.Queue()
-        self._answers = answers
-        command = children.command("-m", "ragc.corpora.documents.child")
-        child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            encoding="utf-8", **children.surroundings(),
-        )  # fmt: skip
-
-        def listen() -> None:
-            for line in child.stdout or ():
-                answers.put(line)
-            answers.put("")
-
-        threading.Thread(target=listen, daemon=True).start()
-        self._child = child
-        return child
+        finally:
+            timer.cancel()
+        if line.endswith("\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self._end()
+        if time.monotonic() - started >= self._seconds:
+            raise UnreadableDocument(f"takes more than {self._seconds:g} seconds")
+        raise UnreadableDocument("ended the process that read it; it may be damaged")
 
     def _end(self) -> None:
         child, self._child = self._child, None
-        if child is None:
-            return
-        child.kill()
-        child.wait()
-        for stream in (child.stdin, child.stdout):
-            with suppress(OSError):
-                if stream is not None:
-                    stream.close()
+        if child is not None:
+            child.kill()
+            child.communicate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 import ragc
 from ragc.cli.main import main
+from ragc.core.files import cache_home, sha256
 from ragc.testing import ScriptedTarget
 from tests import processes
 from tests.security.command_line import environment
@@ -23,6 +25,7 @@ pytest.importorskip("docx", reason="the extra documents is not installed")
 @pytest.fixture
 def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     folder = tmp_path / "docs"
     (folder / "hr").mkdir(parents=True)
     (folder / "hr/leave.md").write_text("# Leave\n\nThirty days of leave.\n\n## Sick leave\n\nTell us.\n")
@@ -41,6 +44,11 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     return read_rows(folder / "corpus.jsonl")
+
+
+def parts() -> set[Path]:
+    """The text of documents as the cache holds it."""
+    return set(cache_home().glob("documents/*/parts/*.json"))
 
 
 def questions(path: Path, n: int = 24) -> Path:
@@ -90,15 +98,16 @@ def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:
 
 def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) -> None:
     assert ragc.new("docs", questions=False).reread == 3
+    written = Path("docs-ragc/corpus.jsonl").stat().st_mtime_ns
     assert ragc.new("docs", questions=False).reread == 0
+    assert Path("docs-ragc/corpus.jsonl").stat().st_mtime_ns == written  # so that its index stays
     (docs / "note.txt").write_text("The office opens at ten.\n")
     (docs / "prices.csv").unlink()
     again = ragc.new("docs", questions=False)
     assert (again.files, again.reread, again.passages) == (2, 1, 2)
     assert "at ten" in rows(again.folder)[1]["text"]
-    assert (
-        len(list((again.folder / ".ragc/parts").glob("*.json"))) == 4
-    )  # two that are read, two that are not
+    assert len(parts()) == 3  # two that are read, one of a kind that is not
+    assert {path.name for path in again.folder.iterdir()} == {"corpus.jsonl", "recipe.toml"}
 
 
 def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
@@ -185,14 +194,61 @@ def test_a_killed_run_goes_on_with_the_next_file(docs: Path) -> None:
     for number in range(40):
         (docs / f"page {number:02d}.html").write_text(f"<h1>Page {number}</h1><p>The {number}th page.</p>")
     whole = ragc.new("docs", out="whole", questions=False)
+    earlier = parts()
     command = [sys.executable, "-m", "ragc", "new", "docs", "--out", "killed", "--no-questions"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and len(list(Path("killed/.ragc/parts").glob("*.json"))) < 10:
+        while process.poll() is None and len(parts() - earlier) < 10:
             time.sleep(0.005)
         process.kill()
-    read = {path: path.stat().st_mtime_ns for path in Path("killed").rglob("parts/*.json")}
+    read = {path: path.stat().st_mtime_ns for path in parts() - earlier}
     assert read  # else the kill came too late or too early for what is tested
     again = ragc.new("docs", out="killed", questions=False)
     assert again.reread <= whole.files - len(read) + 2  # files without a reader have a part, too
     assert {path: path.stat().st_mtime_ns for path in read} == read
     assert (again.folder / "corpus.jsonl").read_bytes() == (whole.folder / "corpus.jsonl").read_bytes()
+
+
+def test_a_recipe_that_came_with_the_folder_is_not_believed(
+    docs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(docs.parent))
+    Path("planted.py").write_text("raise SystemExit(7)")
+    Path("docs-ragc/.ragc").mkdir(parents=True)
+    recipe = Path("docs-ragc/recipe.toml")
+    recipe.write_text('program = "planted:Program"\n[targets.main]\nkind = "planted:target"\n')
+    Path("docs-ragc/.ragc/recipe.digest").write_text(sha256(recipe.read_bytes()))
+    for arguments in (["--dry-run"], [], ["--no-questions"]):
+        assert main(["new", "docs", *arguments]) == 2
+        assert "docs-ragc/recipe.toml was found" in capsys.readouterr().err
+    assert sorted(path.name for path in Path("docs-ragc").iterdir()) == [".ragc", "recipe.toml"]
+    assert not ragc.new("docs", out="docs-ragc", questions=False).wrote_recipe  # whoever names it owns it
+
+
+def test_a_planted_link_is_not_followed(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine").mkdir()
+    Path("mine/notes.json").write_text("{}")
+    Path("docs-ragc/.ragc").mkdir(parents=True)
+    Path("docs-ragc/.ragc/parts").symlink_to(Path("mine").absolute())
+    ragc.new("docs", questions=False)
+    assert [path.name for path in Path("mine").iterdir()] == ["notes.json"]
+    Path("docs-link").symlink_to(Path("mine").absolute())
+    Path("docs").rename("docs-link-docs")
+    Path("docs-link-docs-ragc").symlink_to(Path("mine").absolute())
+    assert main(["new", "docs-link-docs", "--no-questions"]) == 2
+    assert "docs-link-docs-ragc is a link" in capsys.readouterr().err
+    assert [path.name for path in Path("mine").iterdir()] == ["notes.json"]
+
+
+def test_a_full_disk_ends_the_run_and_leaves_the_corpus(
+    docs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = rows(ragc.new("docs", questions=False).folder)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (docs / "note.txt").write_text("The office opens at ten.\n")
+    monkeypatch.setattr("ragc.corpora.documents.folder.put_file", full)
+    assert main(["new", "docs", "--no-questions"]) not in (0, None)
+    assert "No space left" in capsys.readouterr().err
+    assert rows(Path("docs-ragc")) == before

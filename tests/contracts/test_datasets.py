@@ -60,7 +60,7 @@ JSON = st.recursive(
 @pytest.fixture(scope="module", params=EXAMPLES)
 def name(request: pytest.FixtureRequest) -> str:
     if request.param == "crag":
-        pytest.importorskip("trafilatura")
+        pytest.importorskip("markdownify")
     return str(request.param)
 
 

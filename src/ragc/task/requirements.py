@@ -51,7 +51,7 @@ def _data(recipe: Recipe) -> Iterator[str]:
     for address in dict.fromkeys(text for text in named if isinstance(text, str) and is_address(text)):
         yield from extras.lacking(f"The data {address!r}", extras.EXTRAS["hub"])
     if data.dataset == "crag":
-        yield from extras.lacking("Data set 'crag'", ("trafilatura",))
+        yield from extras.lacking("Data set 'crag'", ("markdownify",))
 
 
 def _source(who: str, spec: SourceSpec, recipe: Recipe) -> Iterator[str]:

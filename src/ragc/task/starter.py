@@ -2,7 +2,8 @@
 
     <out>/corpus.jsonl     a passage a page, slide, sheet, or file
     <out>/recipe.toml      a recipe that a person wrote or changed is not replaced
-    <out>/.ragc/           the text read from each file, so that the next run reads only changed files
+    CACHE/documents/<digest of out>/   the text read from each file, so that the next run reads only changed
+                                       files, and the digest of the recipe as it was written
 
 The corpus is replaced as a whole, once everything is read.
 """
@@ -10,6 +11,7 @@ The corpus is replaced as a whole, once everything is read.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +20,11 @@ from typing import Any
 
 import tomli_w
 
+from ragc.core.digest import file_digest
 from ragc.core.display import quantity
-from ragc.core.files import missing_file, put_file, replacing_file, sha256
+from ragc.core.files import cache_home, missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, forget_others, read_files
-from ragc.corpora.documents.library_documents import parts_of
+from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, parts_of, read_files
 from ragc.corpora.files.records import read_questions
 from ragc.corpora.files.splits import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.errors import UsageError
@@ -34,7 +36,7 @@ from ragc.targets.base import Target
 from ragc.task import question_set
 from ragc.task.question_set import COUNT
 
-RECIPE, WORK = "recipe.toml", ".ragc"
+RECIPE, DIGEST = "recipe.toml", "recipe.digest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def new(
     if (path is None) == (documents is None):
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
     target = _target_of(path, out)
+    _check_found(target, out)
     choice, lines = _as_before(choice, target)
     chosen = _questions_of(choice, target)
     progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
@@ -126,11 +129,9 @@ def new(
         files, problems = files_in(folder, _readers(readers or {}), skip)
         if not files:
             raise UsageError(f"The folder {what} holds no files; put documents there, or name another.")
-        parts = read_files(files, target / WORK, progress)
+        parts = read_files(files, _work_of(target), progress)
     target.mkdir(parents=True, exist_ok=True)
     read = _write_corpus(parts, target, what)
-    if path is not None:
-        forget_others(files, target / WORK)
     targets = _targets(choice.sets, target)
     if chosen.plan is not None:
         writer = targets.get("teacher") or targets["main"]
@@ -177,6 +178,24 @@ def _target_of(path: str | Path | None, out: str | Path | None) -> Path:
         return Path(out)
     name = "" if path is None else Path(path).resolve().name
     return Path(f"{name or 'documents'}-ragc")
+
+
+def _work_of(target: Path) -> Path:
+    """Returns the folder of the cache for the project in `target`."""
+    return cache_home() / "documents" / sha256(os.fsencode(target.resolve()))[:32]
+
+
+def _check_found(target: Path, out: str | Path | None) -> None:
+    """Raises UsageError for a folder that nobody named and that is a link, or has a recipe which this home
+    did not write.
+    """
+    foreign = (target / RECIPE).exists() and not (_work_of(target) / DIGEST).exists()
+    if out is None and (foreign or target.is_symlink()):
+        what = f"{target / RECIPE} was found, and" if foreign else f"{target} is a link, and"
+        raise UsageError(
+            f"{what} `ragc new` did not write it on this machine; it may be a stranger's. If it is yours, "
+            f"name its folder with --out {target}, else another folder."
+        )
 
 
 def _as_before(choice: QuestionChoice, target: Path) -> tuple[QuestionChoice, list[str]]:
@@ -228,6 +247,7 @@ def plan_only(
     if path is not None and not Path(path).is_dir():
         raise UsageError(f"{str(path)!r} is no folder; name a folder of documents, such as docs/.")
     target = _target_of(path, out)
+    _check_found(target, out)
     choice, _ = _as_before(choice, target)
     plan = _questions_of(choice, target).plan
     if plan is None:
@@ -287,9 +307,8 @@ def _recipe_of(target: Path, targets: Mapping[str, Mapping[str, Any]], choice: Q
 
 def _is_ours(target: Path) -> bool:
     """Returns whether the recipe in `target` is as `ragc new` wrote it."""
-    record = target / WORK / "recipe.digest"
-    known = record.read_text("utf-8").strip() if record.is_file() else ""
-    return sha256((target / RECIPE).read_bytes()) == known
+    record = _work_of(target) / DIGEST
+    return record.is_file() and sha256((target / RECIPE).read_bytes()) == record.read_text("utf-8")
 
 
 def _put_recipe(target: Path, text: str) -> bool:
@@ -298,7 +317,7 @@ def _put_recipe(target: Path, text: str) -> bool:
     if recipe.exists() and not _is_ours(target):
         return False
     put_file(recipe, content)
-    put_file(target / WORK / "recipe.digest", sha256(content).encode())
+    put_file(_work_of(target) / DIGEST, sha256(content).encode(), private=True)
     return True
 
 
@@ -316,15 +335,16 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
 
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
     """
-    tally = _Tally()
-    with replacing_file(target / CORPUS) as corpus:
+    tally, path = _Tally(), target / CORPUS
+    before = (file_digest(path), path.stat()) if path.is_file() else None
+    with replacing_file(path) as corpus:
         for part in parts:
             if part.reason:
                 tally.problems.append(f"{part.name} {part.reason}")
                 continue
             tally.files += 1
             tally.fresh += part.fresh
-            tally.notes += [f"{part.name}: {note}" for note in part.notes]
+            tally.notes += [f"{part.name}: {note}" for note in part.document.notes]
             for row in part.rows():
                 corpus.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
                 tally.passages += 1
@@ -332,6 +352,8 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
             reasons = "; ".join(tally.problems[:3]) or "they hold no text"
             more = " ..." if len(tally.problems) > 3 else ""
             raise UsageError(f"Nothing in {what} could be read: {reasons}{more}.")
+    if before is not None and before[0] == file_digest(path):  # its index, found by time and size, stays
+        os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
     return tally
 
 

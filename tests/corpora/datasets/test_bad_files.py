@@ -24,7 +24,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress
 @pytest.fixture(scope="module", params=EXAMPLES)
 def name(request: pytest.FixtureRequest) -> str:
     if request.param == "crag":
-        pytest.importorskip("trafilatura")
+        pytest.importorskip("markdownify")
     return str(request.param)
 
 

@@ -134,7 +134,7 @@ def test_the_ten_real_questions() -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
 def test_a_real_page_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("trafilatura")
+    pytest.importorskip("markdownify")
     monkeypatch.setattr(crag, "page_text", EXTRACTED)
     with bz2.open(DATA / "dev_data.jsonl.bz2", "rt", encoding="utf-8") as lines:
         row = json.loads(next(lines))

@@ -82,12 +82,6 @@ def test_bold_lines_are_headings_where_no_line_is_larger(tmp_path: Path) -> None
     assert headings(tmp_path / "four.pdf", [*TEXT, ("*Warning", 10.0), (BODY, 10.0)]) == NAMES  # larger ones
 
 
-def test_of_bold_lines_those_that_stand_out_to_the_left_are_headings(tmp_path: Path) -> None:
-    text = [(f">{BODY}", 10.0)] * 2
-    page = [line for name in NAMES for line in ((f"*{name}", 10.0), *text, (f"*>{name} term", 10.0), *text)]
-    assert headings(tmp_path / "one.pdf", page) == NAMES
-
-
 @pytest.mark.parametrize("label", ["Chapter 3", "CHAPTER THREE", "Appendix A"])
 def test_the_label_of_a_chapter_alone_is_no_heading(tmp_path: Path, label: str) -> None:
     lines = [(label, 16.0), ("Setup", 16.0), (BODY, 10.0), (BODY, 10.0)]

@@ -54,7 +54,7 @@ def ask(web: Source, query: str = "cats", k: int = 10) -> tuple[Hit, ...]:
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    pytest.importorskip("trafilatura")
+    pytest.importorskip("markdownify")
 
     def page(visit: Visit) -> Answer:
         body = ARTICLE.format(visit.path, FILLER + f"The needle of {visit.path}. " + FILLER).encode()
@@ -247,6 +247,6 @@ def test_web_names_its_extra_when_it_is_missing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "ddgs", None)
     with pytest.raises(UsageError, match=r"ragc\[web\]"):
         WebSource()
-    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    monkeypatch.setitem(sys.modules, "markdownify", None)
     with pytest.raises(UsageError, match=r"ragc\[web\]"):
         WebSource(Fake(), pages=True)

@@ -1,10 +1,10 @@
-"""Chunks of markdown keep the laws of all chunks, and end where the text's own structure does."""
+"""Chunks reproduce their text, cover it, keep to their size and end where a reader would end them."""
 
 from __future__ import annotations
 
-import bz2
 import itertools
 import json
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -12,45 +12,93 @@ from hypothesis import strategies as st
 
 from ragc.core.text import repair_surrogates
 from ragc.corpora.chunking import chunk, tokens
-from ragc.corpora.chunking import text as chunking
 from ragc.corpora.chunking.chunk import chunk_passage
-from ragc.corpora.chunking.markdown import chunk_markdown
-from ragc.corpora.chunking.markdown_blocks import Outline, blocks
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
-from tests.corpora.chunking.laws import check_chunks
 from tests.examples import examples
-from tests.paths import SHARED_DATA
 
-CRAG = SHARED_DATA / "crag" / "dev_data.jsonl.bz2"
 PIECES = st.sampled_from(
     ["# One\n", "\n## Two\n", "Set\n===\n", "- item\n", "  - inner\n", "1. first\n", "| a | b |\n|---|---|\n",
      "| c | d |\n", "```py\n", "```\n", "    code\n", "> quote\n", "word ", "Sentence ends. ", "\n\n", "\r\n",
-     "汉字也是文字。", "👩‍👩‍👧", "12345678", "\ud800", "<|endoftext|>", "---\n", "\t", "\x0c", "\u3000"]
+     "汉字也是文字。", "👩‍👩‍👧", "12345678", "\ud800", "<|endoftext|>", "---\n", "\t", "\x0c", "\u3000",
+     "naïve", "' ", "....", "हिन्दी ", "key: v\n"]
 )  # fmt: skip
 TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=60).map("".join)
 SENTENCE = "Some plain words stand here. "
 
 
-def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
-    chunks = chunk_passage(Passage("p", "Title", text), size, overlap, "markdown")
+def check_chunks(text: str, size: int, overlap: float, chunks: tuple[Passage, ...]) -> None:
+    """Asserts what cutting promises of chunks, whatever the text; `text` has the id p and the title Title."""
+    if tokens.count(text) <= size:
+        assert chunks == (Passage("p", "Title", text),)
+        return
+    done = 0
+    for n, part in enumerate(chunks):
+        assert (part.id, part.parent) == (f"p#{n}", "p")
+        assert text[part.start : part.start + len(part.text)] == part.text == part.text.strip()
+        assert tokens.count(part.text) <= size or (len(part.text) == 1 and size < 4)
+        assert not text[done : part.start].strip()
+        if n:
+            assert part.start > chunks[n - 1].start
+            assert tokens.count(text[part.start : done]) <= overlap * size
+        assert part.start + len(part.text) > done or not text.strip()
+        done = part.start + len(part.text)
+    assert not text[done:].strip()
+
+
+def texts(text: str, size: int, overlap: float = 0.0, by: str = "markdown") -> list[str]:
+    chunks = chunk_passage(Passage("p", "Title", text), size, overlap, by)
     check_chunks(text, size, overlap, chunks)
     return [part.text for part in chunks]
 
 
-@settings(max_examples=examples(250), deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(TEXTS, st.integers(1, 40), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99]))
 def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: float) -> None:
     text = repair_surrogates(text)  # as every passage holds it
-    chunks = chunk_passage(Passage("p", "Title", text), size, overlap, "markdown")
-    check_chunks(text, size, overlap, chunks)
-    assert {part.title for part in chunks} == {"Title"}
-    headed = chunk_passage(Passage("p", "Title", text), size, overlap, "sections")
-    assert [(part.start, part.text) for part in headed] == [(part.start, part.text) for part in chunks]
+    cut = {by: texts(text, size, overlap, by) for by in ("text", "markdown", "sections")}
+    assert cut["sections"] == cut["markdown"]
 
 
-def test_a_table_cut_within_its_header_is_not_lost() -> None:
-    assert texts("# One\n| a | b |\n|---|---|\n# One\n", 10, 0.1) == ["# One\n| a | b |", "|---|---|\n# One"]
+def test_a_passage_that_fits_is_returned_as_it_is() -> None:
+    passage = Passage("p#7", "Title", "  two words \n")
+    assert chunk_passage(passage, 512) == (passage,)
+    assert chunk_passage(passage, 512)[0].parent == "p#7"
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "first"),
+    [
+        ("one two. three four\nfive six\n\nseven. eight\nnine ten", 14, "one two. three four\nfive six"),
+        ("one two. three four\nfive. six seven eight nine ten", 9, "one two. three four"),
+        ("one two three. four five six seven eight", 5, "one two three."),
+        ("one two three four five six seven eight", 5, "one two three four five"),
+        ("one. two three four five six seven eight", 6, "one. two three four five"),
+    ],
+    ids=["paragraph", "line", "sentence", "word", "not in the first half"],
+)
+def test_the_largest_boundary_in_the_second_half_wins(text: str, size: int, first: str) -> None:
+    assert texts(text, size, by="text")[0] == first
+
+
+def test_words_stay_whole_and_long_ones_are_cut_between_characters() -> None:
+    assert texts("alpha beta gamma delta", 2, by="text") == ["alpha beta", "gamma delta"]
+    emoji = "👩🏽‍🚀" * 20
+    assert "".join(texts(emoji, 7, by="text")) == emoji
+
+
+def test_the_next_chunk_repeats_whole_words() -> None:
+    text = " ".join(f"word{n % 10}" for n in range(200))
+    chunks = chunk_passage(Passage("p", "", text), 40, 0.25)
+    for before, after in itertools.pairwise(chunks):
+        repeated = text[after.start : before.start + len(before.text)]
+        assert repeated.startswith("word")
+        assert 5 <= tokens.count(repeated) <= 10
+
+
+def test_a_blank_text_too_long_to_keep_becomes_one_empty_chunk() -> None:
+    text = "\n \t" * 400
+    assert chunk_passage(Passage("p", "Title", text), 3) == (Passage("p#0", "Title", ""),)
 
 
 def test_sections_stay_whole_and_begin_chunks() -> None:
@@ -70,8 +118,9 @@ def test_a_higher_heading_goes_before_a_lower_one() -> None:
 def test_without_headings_blocks_stay_whole() -> None:
     paragraphs = [f"Paragraph {n}. {SENTENCE * (2 + n % 4)}".strip() for n in range(20)]
     code = "```py\n" + "\n\n".join(f"value_{n} = {n}" for n in range(8)) + "\n```"
-    chunks = texts("\n\n".join([*paragraphs[:7], code, *paragraphs[7:]]), 80)
-    assert [block for part in chunks for block in _top(part)] == [*paragraphs[:7], code, *paragraphs[7:]]
+    blocks = [*paragraphs[:7], code, *paragraphs[7:]]
+    chunks = texts("\n\n".join(blocks), 80)
+    assert all(sum(block in part for part in chunks) == 1 for block in blocks)
 
 
 def test_a_list_is_cut_between_its_outer_items() -> None:
@@ -129,7 +178,7 @@ def test_a_heading_never_ends_a_chunk(lengths: list[int], data: st.DataObject) -
         parts.append(SENTENCE * length)
     text = "\n\n".join(parts)
     for part in texts(text, data.draw(st.integers(30, 90)), data.draw(st.sampled_from([0.0, 0.25]))):
-        assert _top(part)[-1][0] != "#"
+        assert not part.splitlines()[-1].startswith("#")
 
 
 def test_the_next_chunk_repeats_blocks_or_words_and_nothing_before_a_heading() -> None:
@@ -164,52 +213,23 @@ def test_titles_name_the_section() -> None:
 @pytest.mark.parametrize(
     "text",
     ["[" * 200_000, "# a\n" * 5_000, "- a\n" * 5_000, "> " * 50_000, "```\n" + "x\n" * 20_000,
-     "| a |\n|-|\n" + "| b |\n" * 5_000,
-     "- " * 20_000 + "x", "\n" * 100_000, "#" * 100_000, "| " * 50_000],
+     "| a |\n|-|\n" + "| b |\n" * 5_000, "|" * 100_000 + "\n" + "|-" * 100_000 + "\n" + "|" * 100_000,
+     "- " * 20_000 + "x", "\n" * 100_000, "#" * 100_000, "| " * 50_000, "> ```\na\n" * 5_000,
+     "".join(f"{'  ' * n}- a\n" for n in range(300)), "<!-- \n" * 5_000, "[a\n" * 5_000,
+     " " * 1_000_000 + "x",
+     "---\nkey: value\n" * 2_000, "A" * 300_000, "." * 50_000,
+     "。" * 20_000, "A long line of words. " * 70_000],
     ids=lambda text: repr(text[:12]),
 )  # fmt: skip
 def test_hostile_texts_are_cut_as_all_others(text: str) -> None:
     texts(text, 100, 0.2)
-
-
-def test_pages_of_the_web_are_cut_well() -> None:
-    pytest.importorskip("trafilatura")
-    if not CRAG.exists():
-        pytest.skip("the CRAG pages are not here")
-    from ragc.corpora.sources.web.html import markdown
-
-    with bz2.open(CRAG, "rt", encoding="utf-8") as file:
-        pages = [
-            markdown(result["page_result"])
-            for _ in range(2)
-            for result in json.loads(next(file))["search_results"]
-        ]
-    cut_inside = total = 0
-    for text in pages:
-        chunks = chunk_passage(Passage("p", "Title", text), 256, 0.1, "markdown")
-        check_chunks(text, 256, 0.1, chunks)
-        if len(chunks) < 2:
-            continue
-        ends = {part.start + len(part.text) for part in chunks}
-        small = [
-            b
-            for b in blocks(text)
-            if b.kind in ("paragraph", "fence") and tokens.count(text[b.start : b.end]) < 200
-        ]
-        total += len(small)
-        cut_inside += sum(any(b.start < end < b.end for end in ends) for b in small)
-        outline = Outline(text)
-        assert len({outline.path(part.start) for part in chunks}) <= len(outline.headings) + 1
-    assert total > 300
-    assert cut_inside <= total // 100
+    texts(text, 100, 0.2, "text")
 
 
 def test_methods_are_told_by_name() -> None:
     passage = Passage("p", "Title", f"# A\n\n{SENTENCE * 9}\n\n# B\n\n{SENTENCE * 9}")
-    assert chunk_passage(passage, 40, 0.1) == chunking.chunk(passage, 40, 0.1)
-    assert chunk_passage(passage, 40, 0.1, by="markdown") == chunk_markdown(passage, 40, 0.1)
     versions = [chunk.version(by) for by in chunk.METHODS]
-    assert versions[0] == [chunking.VERSION]
+    assert versions[0] == [chunk.VERSION]
     assert len({json.dumps(version) for version in versions}) == len(chunk.METHODS)
     with pytest.raises(UnknownName, match="Did you mean 'markdown'"):
         chunk_passage(passage, 40, by="markdwn")
@@ -222,5 +242,25 @@ def test_impossible_sizes_are_refused(size: int, overlap: float, by: str) -> Non
         chunk_passage(Passage("p", "", "text"), size, overlap, by)
 
 
-def _top(text: str) -> list[str]:
-    return [text[block.start : block.end] for block in blocks(text) if not block.depth]
+@pytest.mark.parametrize("name", ["C#", "a#b", "page#3", "page#12", "#4", "#0", "x#", "a#0#b", "a#²"])
+def test_an_uncut_passage_is_its_own_parent_whatever_its_id(name: str) -> None:
+    assert Passage(name, "", "text").parent == name
+    chunks = chunk_passage(Passage(name, "", "one two three four " * 10), 8, 0.5)
+    assert len(chunks) > 2
+    assert {c.parent for c in chunks} == {name}
+
+
+def test_markers_are_plain_text_and_loading_leaves_the_environment_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/nowhere")
+    tokens.encoding.cache_clear()
+    assert tokens.count("<|endoftext|>") > 1
+    assert os.environ["TIKTOKEN_CACHE_DIR"] == "/nowhere"
+
+
+def test_a_missing_encoding_is_named_and_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens.encoding.cache_clear()
+    monkeypatch.setattr(tokens, "_FILE", "absent")
+    with pytest.raises(UsageError, match=r"cl100k_base.*litellm"):
+        tokens.count("text")
