@@ -19,7 +19,7 @@ from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, UsageError
-from ragc.metrics.reports import runs
+from ragc.metrics import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize

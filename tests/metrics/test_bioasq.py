@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.metrics import bioasq
 from ragc.metrics.base import Outcome
-from ragc.metrics.stats.ratios import pooled_ci
+from ragc.metrics.stats.resample import pooled_ci
 from tests.paths import SHARED_DATA
 
 FOLDER = SHARED_DATA / "bioasq"

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.base import Finding, Outcome, grade
+from ragc.metrics.base import Finding, Outcome, Pair, grade
 from ragc.metrics.citations import METRICS, CitationAssessor, ClaimAssessor, cite_f1_of, cited_sentences
-from ragc.metrics.entailment.base import LexicalEntailer, Pair
+from ragc.metrics.entailment import LexicalEntailer
 from ragc.metrics.rouge import sentences
 from ragc.records import Passage
 from tests.paths import SHARED_DATA

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, UsageError
-from ragc.metrics import make_graders, most_judge_calls
+from ragc.metrics import make_graders, most_judge_calls, without_gold
 from ragc.metrics.base import Outcome, grade
-from ragc.metrics.judged import without_gold
 from ragc.metrics.settings import GraderSettings
 from ragc.records import Passage, Question
 from ragc.signatures.judge import MOST_FACTS

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit
+from ragc.metrics.base import Entailer, Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit
 from ragc.records import Question
 
 if TYPE_CHECKING:
-    from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
     from ragc.store.calls import CallStore
 
@@ -41,7 +40,7 @@ __all__ = [
 _FAMILIES = (
     "short_answer",
     "judge",
-    "judged.without_gold",
+    "without_gold",
     "crag",
     "alce",
     "citations",
@@ -131,7 +130,7 @@ def _family(name: str, *, columns: bool = True) -> tuple[Metric, ...]:
 def need_answers(metric_ids: Iterable[str]) -> bool:
     """Returns whether any of the metrics compares with gold answers; functions of the user's own may."""
     from ragc.metrics import cost, retrieval
-    from ragc.metrics.judged.without_gold import NO_GOLD
+    from ragc.metrics.without_gold import NO_GOLD
 
     without = {metric.id.partition("@")[0] for metric in (*cost.METRICS, *retrieval.METRICS)} | NO_GOLD
     return any(metric_id.partition("@")[0] not in without for metric_id in metric_ids)
@@ -156,8 +155,7 @@ def grader_kinds(families: Sequence[str]) -> tuple[GraderKind, ...]:
     """Returns the graders of ragc that make the findings of `families`."""
     if not families:
         return ()
-    from ragc.metrics import citations, crag, judge
-    from ragc.metrics.judged import without_gold
+    from ragc.metrics import citations, crag, judge, without_gold
 
     kinds = (*crag.GRADERS, *judge.GRADERS, *without_gold.GRADERS, *citations.GRADERS)
     by_family = {kind.family: kind for kind in kinds}

@@ -20,7 +20,6 @@ from ragc.errors import MetricFailure, RagcError, RequestRefused, TargetUnavaila
 from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
-    from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
 
 Unit = Literal["share", "balance", "score", "count", "usd", "seconds"]
@@ -222,6 +221,29 @@ class JudgeCall(Protocol):
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
         """Returns the outputs of `signature`, a DSPy signature class, for `inputs`."""
+        ...
+
+
+Pair = tuple[str, str]
+"""A premise (the given text) and a hypothesis (the statement that may follow from it)."""
+
+Verdict = bool | None
+"""Whether the premise entails the hypothesis; None for an unreadable verdict, which counts as no."""
+
+
+class Entailer(Protocol):
+    """Decides which premises entail their hypotheses."""
+
+    @property
+    def name(self) -> str:
+        """The backend and every setting that affects a verdict, as printed in reports."""
+        ...
+
+    async def entails(self, pairs: Sequence[Pair], /) -> Sequence[Verdict]:
+        """Returns a verdict for each of `pairs`, in order. Pairs must be distinct.
+
+        Raises RagcError when the model cannot be loaded, run or reached.
+        """
         ...
 
 

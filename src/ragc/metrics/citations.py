@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import answer_line, harmonic, is_list, items, without_citations
-from ragc.metrics.base import GraderKind, Metric, Outcome
-from ragc.metrics.entailment.base import Entailer, Pair, Verdict
+from ragc.metrics.base import Entailer, GraderKind, Metric, Outcome, Pair, Verdict
 from ragc.metrics.rouge import sentences
 from ragc.records import Passage, Question
 

@@ -13,13 +13,13 @@ from typing import Literal
 
 from ragc.metrics import cost
 from ragc.metrics.base import UNMEASURED, Metric, Objective, Scores
-from ragc.metrics.stats.clusters import Groups
-from ragc.metrics.stats.upper_bounds import (
+from ragc.metrics.stats.bounds import (
     mean_lower_bound,
     mean_upper_bound,
     quantile_lower_bound,
     quantile_upper_bound,
 )
+from ragc.metrics.stats.groups import Groups
 
 Standing = Literal["within", "over", "unclear"]
 

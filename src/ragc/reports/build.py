@@ -17,7 +17,7 @@ from ragc.compiled.base import CompiledProgram
 from ragc.core.display import quantity
 from ragc.core.files import read_bytes
 from ragc.errors import ArtefactError, UsageError
-from ragc.metrics.stats.resampling import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
+from ragc.metrics.stats.resample import DRAWS, DRAWS_OF_MANY, FEWER_BEYOND
 from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT

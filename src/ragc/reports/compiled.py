@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc.core.redact import redact
-from ragc.metrics.stats.intervals import too_few
-from ragc.metrics.stats.multiple import after_looks
+from ragc.metrics.stats.groups import too_few
+from ragc.metrics.stats.resample import after_looks
 from ragc.reports.questions import metric_of
 from ragc.reports.report import CostRow, Difference, ReportFact, Score, Threshold
 from ragc.reports.values import amount, entries, mapping, number, text

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.reports.agreement import known_metric
-from ragc.metrics.reports.runs import ScoredRun
-from ragc.metrics.stats.intervals import labels_where, mean_ci
-from ragc.metrics.stats.multiple import Contrast, adjust_family
+from ragc.metrics.labels import known_metric
+from ragc.metrics.runs import ScoredRun
+from ragc.metrics.stats.groups import labels_where
+from ragc.metrics.stats.resample import Contrast, adjust_family, mean_ci
 from ragc.reports.events import read_events
 from ragc.reports.failures import GROUPS, deciding_metric
 from ragc.reports.report import (

@@ -1,21 +1,16 @@
-"""Runs whose rows stay in their file: a report holds scores and texts, and reads traces on demand."""
+"""Runs of a report, with their rows in memory."""
 
 from __future__ import annotations
 
-import json
-import os
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ragc.core.files import open_regular
-from ragc.errors import DataError
-from ragc.metrics.reports import runs as run_files
-from ragc.metrics.reports.agreement import LabelAgreement, agreement_beside
-from ragc.metrics.reports.runs import ScoredRun
+from ragc.metrics import runs as run_files
+from ragc.metrics.labels import LabelAgreement, agreement_beside
+from ragc.metrics.runs import ScoredRun
 from ragc.reports.failures import deciding_metric, group_of
 
 MAX_BYTES = 2**30
@@ -43,46 +38,6 @@ class HeldRows:
     def opened(self) -> Iterator[GetRow]:
         """Yields the function that returns a row by key; nothing has to be opened."""
         yield self.rows.__getitem__
-
-
-@dataclass(frozen=True, slots=True)
-class FiledRows:
-    """Rows in a JSONL file: the offset and length in bytes of the line of each question id."""
-
-    path: Path
-    places: Mapping[str, int]
-    offsets: array[int]
-    lengths: array[int]
-
-    @contextmanager
-    def opened(self) -> Iterator[GetRow]:
-        """Opens the file. Raises DataError if it was changed since it was scanned."""
-        try:
-            file = open_regular(self.path)
-        except OSError as error:
-            raise DataError(str(self.path), [f"cannot be read: {error.strerror or error}"]) from None
-        with file:
-            if os.fstat(file.fileno()).st_size < sum((self.offsets[-1], self.lengths[-1])):
-                raise self._changed()
-
-            def get(key: str) -> Mapping[str, Any]:
-                at = self.places[key]
-                file.seek(self.offsets[at])
-                return self._parse(file.read(self.lengths[at]), key)
-
-            yield get
-
-    def _parse(self, line: bytes, key: str) -> Mapping[str, Any]:
-        try:
-            value = json.loads(line.decode("utf-8-sig"))
-        except (ValueError, RecursionError):
-            raise self._changed() from None
-        if not isinstance(value, Mapping) or value.get("id") != key:
-            raise self._changed()
-        return value
-
-    def _changed(self) -> DataError:
-        return DataError(str(self.path), ["was changed while the report was written; write it again"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +78,11 @@ class RunRows:
 
 def read_rows(path: Path, name: str) -> RunRows:
     """Returns the run in the JSONL file `path`. Raises DataError with every problem, like `ragc eval A B`."""
-    offsets, lengths = array("q"), array("q")
+    run, values = run_files.read_whole(path, name=name, largest=MAX_BYTES)
     collected = _Collected()
-
-    def seen(offset: int, length: int, row: Mapping[str, Any]) -> None:
-        offsets.append(offset)
-        lengths.append(length)
+    for row in values:
         collected.add(row)
-
-    run = run_files.scan(path, seen, name=name, largest=MAX_BYTES)
-    places = {key: at for at, key in enumerate(run.answered)}
-    rows = collected.run_rows(run, FiledRows(path, places, offsets, lengths))
+    rows = collected.run_rows(run, HeldRows({row["id"]: row for row in values}))
     return replace(rows, agreement=agreement_beside(path, run))
 
 

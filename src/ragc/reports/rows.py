@@ -13,9 +13,9 @@ from typing import Any
 from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
 from ragc.errors import UnknownName, UsageError
+from ragc.metrics import runs
 from ragc.metrics.failures import Failures
-from ragc.metrics.reports import runs
-from ragc.metrics.reports.agreement import (
+from ragc.metrics.labels import (
     AnswerLabels,
     LabelAgreement,
     agreement_beside,
@@ -23,9 +23,9 @@ from ragc.metrics.reports.agreement import (
     known_metric,
     no_judged_metric,
 )
-from ragc.metrics.reports.runs import RunRow, ScoredRun
-from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
-from ragc.metrics.stats.ratios import pooled_ci
+from ragc.metrics.runs import RunRow, ScoredRun
+from ragc.metrics.stats.groups import labels_where
+from ragc.metrics.stats.resample import Interval, mean_ci, pooled_ci
 from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
 from ragc.reports.questions import metric_of
 

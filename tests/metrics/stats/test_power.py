@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragc.metrics.stats.intervals import paired as compared
 from ragc.metrics.stats.power import (
     ASSUMED_CHANGES,
     LARGE_GAIN,
@@ -17,7 +16,8 @@ from ragc.metrics.stats.power import (
     small_data_note,
     smallest_gain,
 )
-from ragc.metrics.stats.resampling import sign_flip
+from ragc.metrics.stats.resample import paired as compared
+from ragc.metrics.stats.resample import sign_flip
 from tests.examples import thorough
 
 RUNS = 400

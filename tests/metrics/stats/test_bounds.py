@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.metrics.stats.upper_bounds import mean_upper_bound, quantile_upper_bound
+from ragc.metrics.stats.bounds import mean_upper_bound, quantile_upper_bound
 
 COSTS = st.lists(st.floats(0, 1e6), min_size=2, max_size=80)
 

@@ -31,10 +31,9 @@ from typing import TYPE_CHECKING, Any
 from ragc.core import counters
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome
+from ragc.metrics.base import Entailer, Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Verdict
 from ragc.metrics.citations import entail_pairs
-from ragc.metrics.entailment.base import Entailer, Verdict
-from ragc.metrics.entailment.judge import LONGEST, truncate
+from ragc.metrics.entailment import LONGEST, truncate
 from ragc.metrics.judge import as_data, golds, prediction_text
 from ragc.records import Question
 

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
-from ragc.metrics.entailment import make
-from ragc.metrics.entailment.base import CachedEntailer, Entailer, LexicalEntailer, Pair, longest
-from ragc.metrics.entailment.judge import JudgeEntailer, truncate
-from ragc.metrics.entailment.nli import entailment_label
+from ragc.metrics.base import Entailer, Pair
+from ragc.metrics.entailment import CachedEntailer, JudgeEntailer, LexicalEntailer, make, truncate
+from ragc.metrics.nli import entailment_label, longest
 from ragc.signatures.judge import TextEntails
 from ragc.store.calls import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk

@@ -12,7 +12,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.errors import DataError, UsageError
-from ragc.metrics.judged.labels import digest
+from ragc.metrics.labels import digest
 from ragc.store.used_questions import TestUse
 from tests.metrics.judged_world import World
 from tests.support.rows import read_rows, write_rows
