@@ -49,7 +49,7 @@ class RunRow(BaseModel):
     backends: dict[str, str] = {}
     """The judging backend, by metric or by the family of findings that metrics read; empty when only texts
     were compared."""
-    failure: str = ""
+    failure: str = Field(default="", coerce_numbers_to_str=True)
     failure_kind: str = Field(default_factory=lambda row: "unreadable" if row["failure"] else "")
     """One of `metrics.failures.KINDS`."""
     seen: str = ""
