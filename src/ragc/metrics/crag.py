@@ -34,10 +34,10 @@ the judge. A typographic apostrophe in "I don’t know" counts as a plain one.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UsageError
 from ragc.metrics import judge
 from ragc.metrics.base import GraderKind, JudgeCall, Metric, Outcome
 from ragc.records import Question
@@ -57,13 +57,12 @@ def verdict(outcome: Outcome) -> Verdict:
     """Returns the verdict in the findings of `outcome`; raises UsageError when it is absent or invalid."""
     finding = outcome.finding(FAMILY)
     label = finding.get("verdict") if isinstance(finding, dict) else None
-    for known in POINTS:
-        if label == known:
-            return known
-    raise UsageError(
-        f"A finding of the family {FAMILY!r} is an object whose `verdict` is one of {', '.join(POINTS)}; "
-        f"found {finding!r}."
-    )
+    if label not in POINTS:
+        raise UsageError(
+            f"A finding of the family {FAMILY!r} is an object whose `verdict` is one of {', '.join(POINTS)}; "
+            f"found {finding!r}."
+        )
+    return cast(Verdict, label)
 
 
 def balance(outcome: Outcome) -> float:
@@ -101,96 +100,80 @@ CragVerdict = dict[str, str]
 class CragAssessor:
     """Determines CRAG's verdict; `settings.crag_judge` and `settings.alternatives` choose the rule.
 
-    Raises UnknownName for an unknown rule, UsageError when the rule needs a judge and `ask` is None.
+    Raises UsageError when the rule needs a judge and `ask` is None.
     """
 
     family = FAMILY
 
     def __init__(self, ask: JudgeCall | None, settings: GraderSettings) -> None:
-        rules: dict[str, Callable[[Outcome, str, Sequence[str]], Awaitable[CragVerdict]]] = {
-            "ragx": self._ragx,
-            "meta": self._meta,
-            "none": self._none,
-        }
-        if settings.crag_judge == "auto":
-            settings = settings.replace(crag_judge="none" if ask is None else "ragx")
-        if settings.crag_judge not in rules:
-            raise UnknownName("crag_judge", settings.crag_judge, (*rules, "auto"))
-        if ask is None and settings.crag_judge != "none":
+        self._rule, self._ask = settings.crag_judge, ask
+        if self._rule == "auto":
+            self._rule = "none" if ask is None else "ragx"
+        if ask is None and self._rule != "none":
             raise UsageError(
-                f"crag_judge = {settings.crag_judge!r} asks a judge, and there is none; add [targets.judge], "
+                f"crag_judge = {self._rule!r} asks a judge, and there is none; add [targets.judge], "
                 'or set crag_judge = "none" to accept exact answers only.'
             )
-        self._ask, self._settings = ask, settings
-        self._rule = rules[settings.crag_judge]
+        self._alternatives = settings.alternatives
 
     @property
     def backend(self) -> str:
         """The judge, its prompt and the options, as printed in reports."""
-        which = "all gold answers" if self._settings.alternatives else "first gold answer"
-        if self._ask is None or self._settings.crag_judge == "none":
+        which = "all gold answers" if self._alternatives else "first gold answer"
+        if self._ask is None or self._rule == "none":
             return f"exact answers only, {which}"
-        cut = f", cut to {CUT} words and marks" if self._settings.crag_judge == "meta" else ""
-        return f"judge {self._ask.name}, prompt {self._settings.crag_judge}, {which}{cut}"
+        cut = f", cut to {CUT} words and marks" if self._rule == "meta" else ""
+        return f"judge {self._ask.name}, prompt {self._rule}, {which}{cut}"
 
     async def assess(self, outcome: Outcome) -> CragVerdict:
         """Returns the finding for `outcome`, with at most one call; with `meta`, one per gold answer that
         counts.
         """
         prediction = judge.prediction_text(outcome)
-        if self._settings.crag_judge == "meta":
+        if self._rule == "meta":
             prediction = first_tokens(prediction, CUT)
         if not prediction:
             return _verdict("missing", "empty")
         if is_unsure(prediction):
             return _verdict("missing", "missing")
-        golds = judge.golds(outcome)[: None if self._settings.alternatives else 1]
+        golds = judge.golds(outcome)[: None if self._alternatives else 1]
         if not golds:
             return _verdict("hallucination", "no_gold")
         if any(judge.same_text(prediction, gold) for gold in golds):
             return _verdict("correct", "exact")
-        return await self._rule(outcome, prediction, golds)
+        if self._ask is None or self._rule == "none":
+            return _verdict("hallucination", "exact")
+        return await self._judge(self._ask, outcome, prediction, golds)
 
-    async def _none(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
-        return _verdict("hallucination", "exact")
+    async def _judge(
+        self, ask: JudgeCall, outcome: Outcome, prediction: str, golds: Sequence[str]
+    ) -> CragVerdict:
+        from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 
-    async def _ragx(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
-        from ragc.signatures.judge import JudgeAnswer
-
-        left = [gold for gold in golds if not _only_invalid(gold)]
-        if len(left) < len(golds) and _only_invalid(prediction):
+        meta = self._rule == "meta"
+        invalid = _has_invalid if meta else _only_invalid
+        left = [gold for gold in golds if not invalid(gold)]
+        if invalid(prediction) and len(left) < len(golds):
             return _verdict("correct", "invalid")
-        if not left:
+        if not left or (meta and invalid(prediction)):
             return _verdict("hallucination", "invalid")
-        return _by_judge([await self._ask_judge(JudgeAnswer, outcome, prediction, gold_answers=left)])
-
-    async def _meta(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
-        from ragc.signatures.judge import JudgeAnswerStrictly
-
-        refuses = _has_invalid(prediction)
-        if refuses and any(map(_has_invalid, golds)):
-            return _verdict("correct", "invalid")
-        left = [] if refuses else [gold for gold in golds if not _has_invalid(gold)]
-        if not left:
-            return _verdict("hallucination", "invalid")
-        replies: list[bool | None] = []
-        for gold in left:
-            replies.append(await self._ask_judge(JudgeAnswerStrictly, outcome, prediction, gold_answer=gold))
-            if replies[-1]:
-                break
-        return _by_judge(replies)
-
-    async def _ask_judge(
-        self, signature: Any, outcome: Outcome, prediction: str, **gold: str | list[str]
-    ) -> bool | None:
-        return await judge.ask_correct(
-            cast(JudgeCall, self._ask),  # a rule that needs a judge was refused above
-            signature,
-            question=outcome.question,
-            query_time=outcome.query_time or "unknown",
-            **gold,
-            prediction=prediction,
+        asked: list[dict[str, Any]] = (
+            [{"gold_answer": gold} for gold in left] if meta else [{"gold_answers": left}]
         )
+        unreadable = False
+        for gold in asked:
+            reply = await judge.ask_correct(
+                ask,
+                JudgeAnswerStrictly if meta else JudgeAnswer,
+                question=outcome.question,
+                query_time=outcome.query_time or "unknown",
+                **gold,
+                prediction=prediction,
+            )
+            if reply:
+                return _verdict("correct", "judge")
+            unreadable |= reply is None
+        return _verdict("hallucination", "unreadable" if unreadable else "judge")
 
 
 def is_unsure(prediction: str) -> bool:
@@ -206,12 +189,6 @@ def first_tokens(text: str, n: int) -> str:
 
 def _verdict(verdict: Verdict, by: str) -> CragVerdict:
     return {"verdict": verdict, "by": by}
-
-
-def _by_judge(replies: Sequence[bool | None]) -> CragVerdict:
-    if any(replies):
-        return _verdict("correct", "judge")
-    return _verdict("hallucination", "unreadable" if None in replies else "judge")
 
 
 def _only_invalid(text: str) -> bool:

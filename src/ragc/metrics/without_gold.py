@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragc.core import counters
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import Entailer, Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Verdict
+from ragc.metrics.base import Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Verdict
 from ragc.metrics.citations import entail_pairs
 from ragc.metrics.entailment import LONGEST, truncate
 from ragc.metrics.judge import as_data, golds, prediction_text
@@ -91,25 +91,18 @@ class _Assessor:
     @property
     def backend(self) -> str:
         """The judge, and what else decides."""
-        parts = [f"judge {self._ask.name}, prompt {_PROMPTS[self.family]}"]
-        if self.family in _ENTAILS:
-            parts.append(f"entailment {self._entailer.name}")
-        if self.family in EMBEDDED:
-            parts.append(f"embedder {self._embedder().model}")
-        return "; ".join(parts)
+        kind = _FAMILIES[self.family]
+        entailment = f"; entailment {self._inputs.entailer().name}" if kind.sides else ""
+        embedder = f"; embedder {self._embedder().model}" if self.family in EMBEDDED else ""
+        return f"judge {self._ask.name}, prompt {kind.prompt}{entailment}{embedder}"
 
     async def assess(self, outcome: Outcome) -> Found:
         """Returns the finding for `outcome`."""
         if self.family != "context_recall" and not prediction_text(outcome):
             return {"by": "empty"}
-        if self.family in _REFERENCE and not golds(outcome):
+        if self.family not in NO_GOLD and not golds(outcome):
             return {"by": "no_reference"}
-        finding = await _FINDINGS[self.family](self, outcome)
-        return {"by": "judge"} | finding
-
-    @property
-    def _entailer(self) -> Entailer:
-        return self._inputs.entailer()
+        return {"by": "judge"} | await _FAMILIES[self.family].find(self, outcome)
 
     async def faithfulness(self, outcome: Outcome) -> Found:
         """Returns the claims of the answer, and which of them the passages support."""
@@ -168,7 +161,7 @@ class _Assessor:
         if reply is None:
             return {"by": "unreadable"}
         claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
-        known = await entail_pairs(self._entailer, [(support, claim) for claim in claims])
+        known = await entail_pairs(self._inputs.entailer(), [(support, claim) for claim in claims])
         supported = [known[support, claim] for claim in claims]
         return {"claims": claims, "supported": supported} | (
             _unreadable(supported) if claims else {"by": "no_claims"}
@@ -202,114 +195,106 @@ def _unreadable(verdicts: Sequence[Verdict]) -> Found:
     return {"by": "unreadable"} if None in verdicts else {}
 
 
-def _score(family: str, of: Callable[[Found], float]) -> Callable[[Outcome], float | None]:
-    def score(outcome: Outcome) -> float | None:
-        finding = outcome.finding(family)
-        by = finding.get("by") if isinstance(finding, dict) else None
-        if by not in ("judge", "empty", "no_claims", "no_reference", "unreadable"):
-            raise UsageError(
-                f"A finding of the family {family!r} is an object with `by`; found {finding!r:.80}."
-            )
-        if by == "judge":
-            return of(finding)
-        return 0.0 if by == "empty" else None
+class _Family(NamedTuple):
+    """One metric: what is asked for it and how its finding is scored.
 
-    return score
+    `sides` is the number of texts whose claims are listed and decided, `gold` whether a gold answer is
+    needed. `embeds` metrics compare texts by the default embedder.
+    """
 
-
-def _metric(id: str, about: str, of: Callable[[Found], float], *modules: str) -> Metric:
-    unit: Any = "balance" if id in EMBEDDED else "share"
-    return Metric(id, about, unit, True, _score(id, of), reads=id, modules=modules)
+    find: Callable[[_Assessor, Outcome], Awaitable[Found]]
+    score: Callable[[Found], float]
+    about: str
+    prompt: str = "facts"
+    sides: int = 0
+    gold: bool = False
+    embeds: bool = False
 
 
-_PROMPTS = {
-    "faithfulness": "facts",
-    "answer_relevancy": "guess",
-    "context_precision": "helps",
-    "context_recall": "facts",
-    "answer_correctness": "facts",
-}
-_FINDINGS = {
-    "faithfulness": _Assessor.faithfulness,
-    "answer_relevancy": _Assessor.answer_relevancy,
-    "context_precision": _Assessor.context_precision,
-    "context_recall": _Assessor.context_recall,
-    "answer_correctness": _Assessor.answer_correctness,
-}
-_ENTAILS = ("faithfulness", "context_recall", "answer_correctness")
-EMBEDDED = frozenset({"answer_relevancy", "answer_correctness"})
-"""The metrics that compare texts by the default embedder."""
-_REFERENCE = frozenset({"context_recall", "answer_correctness"})
-NO_GOLD = frozenset(_FINDINGS) - _REFERENCE
-"""The metrics that need no gold answer."""
-_DENSE = ("onnxruntime", "tokenizers")
-
-METRICS = (
-    _metric(
-        "faithfulness",
+_FAMILIES = {
+    "faithfulness": _Family(
+        _Assessor.faithfulness,
+        lambda finding: share(finding["supported"]),
         "Ragas: share of the answer's claims that the passages support",
-        lambda finding: share(finding["supported"]),
+        sides=1,
     ),
-    _metric(
-        "answer_relevancy",
-        "Ragas: cosine of the question with questions written from the answer",
+    "answer_relevancy": _Family(
+        _Assessor.answer_relevancy,
         lambda finding: relevancy(finding["cosines"], finding["evasive"]),
-        *_DENSE,
+        "Ragas: cosine of the question with questions written from the answer",
+        prompt="guess",
+        embeds=True,
     ),
-    _metric(
-        "context_precision",
-        "Ragas: average precision of the passages, by use for the answer",
+    "context_precision": _Family(
+        _Assessor.context_precision,
         lambda finding: average_precision(finding["useful"]),
+        "Ragas: average precision of the passages, by use for the answer",
+        prompt="helps",
     ),
-    _metric(
-        "context_recall",
-        "Ragas: share of the gold answer's claims that the passages support",
+    "context_recall": _Family(
+        _Assessor.context_recall,
         lambda finding: share(finding["supported"]),
+        "Ragas: share of the gold answer's claims that the passages support",
+        sides=1,
+        gold=True,
     ),
-    _metric(
-        "answer_correctness",
-        "Ragas: F1 of the claims of answer and gold answer, and their cosine",
+    "answer_correctness": _Family(
+        _Assessor.answer_correctness,
         lambda finding: correctness(
             finding["answer"].get("supported", ()),
             finding["reference"].get("supported", ()),
             finding["cosine"],
         ),
-        *_DENSE,
+        "Ragas: F1 of the claims of answer and gold answer, and their cosine",
+        sides=2,
+        gold=True,
+        embeds=True,
     ),
-)
+}
+EMBEDDED = frozenset(name for name, family in _FAMILIES.items() if family.embeds)
+"""The metrics that compare texts by the default embedder."""
+NO_GOLD = frozenset(name for name, family in _FAMILIES.items() if not family.gold)
+"""The metrics that need no gold answer."""
 
 
-def _default_embedder() -> Embedder:
-    from ragc.corpora.embed import make
+def _metric(name: str, family: _Family) -> Metric:
+    def score(outcome: Outcome) -> float | None:
+        finding = outcome.finding(name)
+        by = finding.get("by") if isinstance(finding, dict) else None
+        if by not in ("judge", "empty", *_UNSCORED):
+            raise UsageError(
+                f"A finding of the family {name!r} is an object with `by`; found {finding!r:.80}."
+            )
+        if by == "judge":
+            return family.score(finding)
+        return 0.0 if by == "empty" else None
 
-    return make()
+    modules = ("onnxruntime", "tokenizers") if family.embeds else ()
+    return Metric(
+        name, family.about, "balance" if family.embeds else "share", True, score, name, modules=modules
+    )
 
 
-def _calls_of(family: str) -> Callable[[GraderSettings, Question], float]:
+METRICS = tuple(_metric(name, family) for name, family in _FAMILIES.items())
+
+
+def _grader(name: str, family: _Family) -> GraderKind:
+    def build(inputs: GraderInputs) -> _Assessor:
+        from ragc.corpora.embed import make
+
+        return _Assessor(name, inputs, cache(make))
+
     def calls(settings: GraderSettings, question: Question) -> float:
-        if family == "answer_relevancy":
-            return 1
-        if family == "context_precision":
-            return MOST_PASSAGES
         from ragc.signatures.judge import MOST_FACTS
 
-        sides = 2 if family == "answer_correctness" else 1
-        return sides * (1 + (MOST_FACTS if settings.entailment == "judge" else 0))
+        if not family.sides:
+            return 1 if family.embeds else MOST_PASSAGES
+        return family.sides * (1 + (MOST_FACTS if settings.entailment == "judge" else 0))
 
-    return calls
-
-
-def _builder(family: str) -> Callable[[GraderInputs], _Assessor]:
-    def build(inputs: GraderInputs) -> _Assessor:
-        return _Assessor(family, inputs, cache(_default_embedder))
-
-    return build
+    return GraderKind(name, build, lambda settings: "", calls, entails=bool(family.sides))
 
 
-GRADERS = tuple(
-    GraderKind(family, _builder(family), lambda settings: "", _calls_of(family), entails=family in _ENTAILS)
-    for family in _FINDINGS
-)
+GRADERS = tuple(_grader(name, family) for name, family in _FAMILIES.items())
 
 
 def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
