@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ragc.metrics import cost
 from ragc.metrics.base import UNMEASURED, Metric, Objective, Scores
 from ragc.metrics.stats.bounds import (
@@ -49,8 +51,7 @@ class CostLimit:
     @property
     def metric(self) -> Metric:
         """The metric of the cost."""
-        named = _FORMS[self.name][0]
-        return next(metric for metric in cost.METRICS if metric.id == named)
+        return next(metric for metric in cost.METRICS if metric.id == _FORMS[self.name][0])
 
     @property
     def objective(self) -> Objective:
@@ -67,17 +68,12 @@ class CostLimit:
         """The quantile that is limited; None for the mean."""
         return _FORMS[self.name][2]
 
-    @property
-    def text(self) -> str:
-        """The limit as a recipe writes it, such as `tokens = 800`."""
-        return f"{self.name} = {self.most:g}"
-
     def amount(self, scores: Sequence[Scores]) -> float:
         """Returns what questions with `scores` cost, in the unit of the limit; infinity where one was not
         measured, and for no questions.
         """
         values = self._values(scores)
-        if not values or not all(map(math.isfinite, values)):
+        if not values or math.inf in values:
             return math.inf
         if self.quantile is None:
             return math.fsum(values) / len(values)
@@ -97,39 +93,27 @@ class CostLimit:
         large groups cost so much more or less than small ones that the questions themselves are on the other
         side of the limit, the standing is "unclear".
         """
-        values = self._values(scores)
-        if not values or not all(map(math.isfinite, values)):
+        values, observed = self._values(scores), self.amount(scores)
+        if observed == math.inf:
             return "unclear"
-        clusters = Groups.of(groups) if groups else None
-        if clusters:
-            values = self._by_group(values, clusters)
+        clusters = Groups.of(groups)
+        if clusters is not None:
+            costs = np.asarray(values)
+            at_most = np.full(len(clusters), -np.inf)
+            np.maximum.at(at_most, clusters.codes, costs)
+            means = clusters.sums(costs) / clusters.sizes
+            values = (means if self.quantile is None else at_most).tolist()
         if self.quantile is not None:
             low = 0.0 if clusters else quantile_lower_bound(values, self.quantile, alpha)
             high = quantile_upper_bound(values, self.quantile, alpha)
         else:
             low = mean_lower_bound(values, alpha)
             high = mean_upper_bound(values, alpha) if len(values) >= LEAST_QUESTIONS else math.inf
-        observed = self.amount(scores)
         if observed <= self.most:
             return "within" if high <= self.most else "unclear"
         return "over" if low > self.most else "unclear"
 
-    def describe(self, scores: Sequence[Scores]) -> str:
-        """Returns the cost beside the limit, such as `tokens 912 (at most 800)`."""
-        return f"{self.name} {self.amount(scores):.4g} (at most {self.most:g})"
-
     def _values(self, scores: Sequence[Scores]) -> list[float]:
         """Returns the cost of each question in the unit of the limit; infinity if it was not measured."""
-        costs = [-self.objective.of(one) for one in scores]
+        costs = (-self.objective.of(row) for row in scores)
         return [math.inf if value >= UNMEASURED else value * self.factor for value in costs]
-
-    def _by_group(self, values: Sequence[float], groups: Groups) -> list[float]:
-        """Returns the mean cost of each group, or of a quantile its greatest."""
-        import numpy as np
-
-        array = np.asarray(values, dtype=float)
-        if self.quantile is None:
-            return list((groups.sums(array) / groups.sizes).tolist())
-        greatest = np.full(len(groups), -np.inf)
-        np.maximum.at(greatest, groups.codes, array)
-        return list(greatest.tolist())
