@@ -107,10 +107,8 @@ def test_repairing_is_that_of_ftfy(prediction: str, gold: str) -> None:
 
 
 def test_without_ftfy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    short_module = sys.modules["ragc.metrics.short_answer"]
     monkeypatch.setitem(sys.modules, "ftfy", None)
-    monkeypatch.setattr(short_module, "_ftfy", short_module._ftfy.__wrapped__)
-    with pytest.raises(UsageError, match=r"pip install 'ragc\[metrics\]'"):
+    with pytest.raises(UsageError, match=r"RQ-RAG's F1 needs ftfy.*pip install \"ragc\[metrics\]\""):
         rqrag_f1("x", ["x"])
 
 

@@ -59,7 +59,7 @@ METRICS: tuple[Metric, ...]
 
 def _guard(metric: Metric, subject: str) -> Metric:
     """Returns the metric of another package, whose errors and wrong scores are blamed on it."""
-    from ragc.metrics.added import guard
+    from ragc.metrics.own import guard
 
     return guard(metric, subject)
 
@@ -89,8 +89,8 @@ def get(metric_id: str, *, load: bool = False) -> Metric:
         raise UsageError(
             f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
         )
-    own = [metric.id for family in _FAMILIES for metric in _family(family)]
-    raise UnknownName("metric", metric_id, (*own, *ADDED.about()))
+    listed = [metric.id for family in _FAMILIES for metric in _family(family)]
+    raise UnknownName("metric", metric_id, (*listed, *ADDED.about()))
 
 
 def _own(metric_id: str) -> Metric | None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragc.core.counters import Counters, counting
+from ragc.core.extras import require
 from ragc.errors import MetricFailure, RagcError, RequestRefused, TargetUnavailable, UsageError
 from ragc.records import Passage, Question
 
@@ -312,6 +314,21 @@ async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
         except MetricFailure as error:
             findings[grader.family] = Finding(0.0, grader.backend, error)
     return replace(outcome, findings=findings)
+
+
+def library(module: str, what: str) -> Any:
+    """Returns the imported `module`, which `what` needs. Raises UsageError when it is not installed."""
+    require(module.partition(".")[0], what)
+    return import_module(module)
+
+
+def incomplete(metric: Metric, like: str) -> Metric:
+    """Returns `metric` for listings alone: scoring raises UsageError, which names one to write, `like`."""
+
+    def refuse(outcome: Outcome) -> float | None:
+        raise UsageError(f"{metric.id} scores nothing until it is named in full, as in {like}.")
+
+    return replace(metric, score=refuse)
 
 
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ Reference: Balikas et al. 2013, "Evaluation Framework Specifications" of BioASQ 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ragc.metrics.base import Metric, Outcome
@@ -48,14 +49,11 @@ def split_items(text: str) -> list[str]:
 
     Bullets, numbers, citation marks such as [1], and "and" before the last item are removed.
     """
-    lines = [_BULLET.sub("", line) for line in _MARK.sub("", text).splitlines() if line.strip()]
-    if len(lines) > 1:
-        parts = lines
-    else:
-        whole = "".join(lines)
-        parts = whole.split(";" if ";" in whole else ",")
-        if len(parts) > 1:
-            parts[-1] = re.sub(r"^\s*(?:and|or)\s+", "", parts[-1])
+    parts = [_BULLET.sub("", line) for line in _MARK.sub("", text).splitlines() if line.strip()]
+    if len(parts) == 1:
+        parts = parts[0].split(";" if ";" in parts[0] else ",")
+        last = re.sub(r"^\s*(?:and|or)\s+", "", parts[-1]) if len(parts) > 1 else parts[-1]
+        parts[-1] = last
     return [item for item in (part.strip().rstrip(".").strip() for part in parts) if item]
 
 
@@ -107,9 +105,8 @@ def groups_of(outcome: Outcome) -> list[list[str]]:
     lists.
     """
     exact = outcome.extra.get("exact_answer")
-    if not isinstance(exact, list):
-        exact = [exact]
-    groups = [list(item) if isinstance(item, list) else [item] for item in exact]
+    listed = exact if isinstance(exact, list) else [exact]
+    groups = [list(item) if isinstance(item, list) else [item] for item in listed]
     if outcome.extra.get("type") == "factoid":  # a flat list holds synonyms of one answer
         groups = [[text for group in groups for text in group]]
     texts = [[text for text in group if isinstance(text, str) and text.strip()] for group in groups]
@@ -169,18 +166,6 @@ COLUMNS: tuple[Metric, ...] = (
 """The columns from which `bioasq_macro_f1` is computed; it is non-decreasing in each of their means."""
 
 
-def _with_columns(metric: Metric, columns: Iterable[Metric], combine: Callable[..., float]) -> Metric:
-    return Metric(
-        metric.id,
-        metric.about,
-        metric.unit,
-        metric.higher_is_better,
-        metric.score,
-        pools=tuple(column.id for column in columns),
-        combine=combine,
-    )
-
-
 METRICS: tuple[Metric, ...] = (
     _of_list("f1", "BioASQ list questions: F1 of the items, synonyms counted once"),
     _of_list("precision", "BioASQ list questions: share of the items named that are right"),
@@ -194,13 +179,13 @@ METRICS: tuple[Metric, ...] = (
     _of_factoid(
         "bioasq_lacc", "BioASQ factoids: one of five candidates is right (lenient)", lambda r: float(r > 0)
     ),
-    _with_columns(
+    replace(
         _of_yes_no(
             "bioasq_macro_f1",
             "BioASQ yes/no questions: mean of the F1 of yes and of no",
             lambda answer, gold: answer == gold,
         ),
-        COLUMNS,
-        macro_f1_of,
+        pools=tuple(column.id for column in COLUMNS),
+        combine=macro_f1_of,
     ),
 )

@@ -5,7 +5,7 @@ The report lists the metrics and the changed questions, as JSON and as text tabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -239,7 +239,17 @@ def compare(
     the runs share no question or no metric, when a shared id has another question or other gold answers, when
     a metric was judged by different backends, and for an unknown metric.
     """
-    _check_same_data(a, b)
+    shared = [key for key in a.answered if key in b.answered]
+    if not shared:
+        raise UsageError(f"{a.name} and {b.name} share no question id; score both on the same split.")
+    pairs = ((key, a.answered[key], b.answered[key]) for key in shared)
+    differing = [k for k, x, y in pairs if x.question != y.question or set(x.answers) != set(y.answers)]
+    if differing:
+        raise UsageError(
+            f"{a.name} and {b.name} are not over the same data: {len(differing)} of {len(shared)} shared "
+            f"ids, such as {differing[0]!r}, have another question or other gold answers; score both on one "
+            "file."
+        )
     names = [name for name in a.metrics if name in b.metrics]
     if not names:
         raise UsageError(f"{a.name} and {b.name} share no metric; score both with the same metrics.")
@@ -251,14 +261,15 @@ def compare(
     metrics = [get(name) for name in names]
     contrasts = []
     for metric in metrics:
-        before, after = a.scores(metric.id), b.scores(metric.id)
-        contrasts.append(Contrast(before, after, metric.bounds_of((*before.values(), *after.values()))))
+        sides = a.scores(metric.id), b.scores(metric.id)
+        bounds = metric.bounds_of(score for side in sides for score in side.values())
+        contrasts.append(Contrast(*sides, bounds))
     results = adjust_family(contrasts, seed=seed, confidence=confidence, groups=groups)
     rows = []
     for metric, contrast, result in zip(metrics, contrasts, results, strict=True):
         ids, matching = match(contrast.a, contrast.b)
         labels = [groups[key] for key in ids]
-        sides = [
+        means = [
             mean_ci(
                 [scores[key] or 0.0 for key in ids],
                 confidence=confidence,
@@ -270,9 +281,18 @@ def compare(
             else None
             for run, scores in ((a, contrast.a), (b, contrast.b))
         ]
-        backend, verdict = _backend_of(a, b, metric), _verdict_of(result, metric)
-        rows.append(MetricRow(metric.id, backend, sides[0], sides[1], result, matching, verdict))
-    changes = _changes(a, b, by)
+        first, second = (run.backend(metric.id, metric.reads) for run in (a, b))
+        if first != second:
+            raise UsageError(
+                f"{metric.id!r} was judged by {first or 'nothing'!r} in {a.name} and by "
+                f"{second or 'nothing'!r} in {b.name}, which cannot be compared; score both with one backend."
+            )
+        verdict = _verdict_of(result, metric)
+        rows.append(MetricRow(metric.id, first, means[0], means[1], result, matching, verdict))
+    before, after = a.scores(by), b.scores(by)
+    both = ((key, before[key] or 0.0, after[key] or 0.0) for key in match(before, after)[0])
+    changes = [Change(a.answered[key], b.answered[key], old, new) for key, old, new in both if old != new]
+    changes.sort(key=lambda change: (-abs(change.after - change.before), change.a.id))
     rose = sum(change.after > change.before for change in changes)
     remarks = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
     flattered = [run.name for run in (a, b) if any("flatter" in remark for remark in run.remarks)]
@@ -285,46 +305,12 @@ def compare(
         by,
         rose,
         len(changes) - rose,
-        changes[: max(0, changed)],
+        tuple(changes[: max(0, changed)]),
         tuple(name for name in (*a.metrics, *b.metrics) if name not in names),
         remarks=tuple(remarks),
     )
 
 
-def _check_same_data(a: ScoredRun, b: ScoredRun) -> None:
-    shared = [key for key in a.answered if key in b.answered]
-    if not shared:
-        raise UsageError(f"{a.name} and {b.name} share no question id; score both on the same split.")
-    pairs = ((key, a.answered[key], b.answered[key]) for key in shared)
-    differing = [k for k, x, y in pairs if x.question != y.question or set(x.answers) != set(y.answers)]
-    if differing:
-        raise UsageError(
-            f"{a.name} and {b.name} are not over the same data: {len(differing)} of {len(shared)} shared "
-            f"ids, such as {differing[0]!r}, have another question or other gold answers; score both on one "
-            "file."
-        )
-
-
-def _backend_of(a: ScoredRun, b: ScoredRun, metric: Metric) -> str:
-    first, second = (run.backend(metric.id, metric.reads) for run in (a, b))
-    if first != second:
-        raise UsageError(
-            f"{metric.id!r} was judged by {first or 'nothing'!r} in {a.name} and by {second or 'nothing'!r} "
-            f"in {b.name}, which cannot be compared; score both with one backend."
-        )
-    return first
-
-
 def _verdict_of(judged: ContrastResult | None, metric: Metric) -> Verdict:
     """Returns the verdict on b by the adjusted p; no difference is shown if nothing was compared."""
     return judged.verdict(higher_is_better=metric.higher_is_better) if judged else "not shown to be better"
-
-
-def _changes(a: ScoredRun, b: ScoredRun, by: str) -> tuple[Change, ...]:
-    """Returns the questions whose score of the metric `by` differs, the greatest change first."""
-    before, after = a.scores(by), b.scores(by)
-    pairs: Mapping[str, tuple[float, float]] = {
-        key: (before[key] or 0.0, after[key] or 0.0) for key in match(before, after)[0]
-    }
-    changes = [Change(a.answered[k], b.answered[k], *pair) for k, pair in pairs.items() if pair[0] != pair[1]]
-    return tuple(sorted(changes, key=lambda change: (-abs(change.after - change.before), change.a.id)))

@@ -8,8 +8,7 @@ count them.
 
 from __future__ import annotations
 
-from ragc.errors import UsageError
-from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.base import Metric, Outcome, Unit, incomplete
 
 BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 """Costs that can be restricted to a part, and the kind of part."""
@@ -33,16 +32,9 @@ def _counter(id: str, about: str, unit: Unit) -> Metric:
     return Metric(id, about, unit, False, read)
 
 
-def _family(name: str, about: str) -> Metric:
-    def raise_incomplete(outcome: Outcome) -> float | None:
-        raise UsageError(
-            f"{name}@{BY[name]} counts nothing until the {BY[name]} is named, as in {_LIKE[name]}."
-        )
+def _part(name: str, about: str, like: str) -> Metric:
+    return incomplete(Metric(f"{name}@{BY[name]}", about, "count", False, lambda outcome: None), like)
 
-    return Metric(f"{name}@{BY[name]}", about, "count", False, raise_incomplete)
-
-
-_LIKE = {"lm_calls": "lm_calls@proxy", "tokens": "tokens@proxy", "searches": "searches@web"}
 
 METRICS = (
     _counter("lm_calls", "calls of language models", "count"),
@@ -52,7 +44,7 @@ METRICS = (
     _counter("searches", "searches in all sources", "count"),
     _counter("used", "searches whose passages the model read; the others were discarded", "count"),
     _counter("used_local", "as used, of the source `local` alone", "count"),
-    _family("lm_calls", "calls of the models with one role"),
-    _family("tokens", "tokens read and written by the models with one role"),
-    _family("searches", "searches in one source"),
+    _part("lm_calls", "calls of the models with one role", "lm_calls@proxy"),
+    _part("tokens", "tokens read and written by the models with one role", "tokens@proxy"),
+    _part("searches", "searches in one source", "searches@web"),
 )

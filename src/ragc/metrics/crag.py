@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragc.errors import UsageError
 from ragc.metrics import judge
@@ -53,28 +53,16 @@ POINTS: Mapping[Verdict, float] = {"correct": 1.0, "missing": 0.0, "hallucinatio
 """The contribution of each verdict to `crag_score`."""
 
 
-def verdict(outcome: Outcome) -> Verdict:
-    """Returns the verdict in the findings of `outcome`; raises UsageError when it is absent or invalid."""
-    finding = outcome.finding(FAMILY)
-    label = finding.get("verdict") if isinstance(finding, dict) else None
-    if label not in POINTS:
-        raise UsageError(
-            f"A finding of the family {FAMILY!r} is an object whose `verdict` is one of {', '.join(POINTS)}; "
-            f"found {finding!r}."
-        )
-    return cast(Verdict, label)
+def _share(id: str, about: str, of: Verdict, higher_is_better: bool) -> Metric:
+    def score(outcome: Outcome) -> float:
+        return float(outcome.finding(FAMILY)["verdict"] == of)
+
+    return Metric(id, about, "share", higher_is_better, score, reads=FAMILY)
 
 
 def balance(outcome: Outcome) -> float:
     """Returns 1 for a correct answer, 0 for a missing one, -1 for a hallucination."""
-    return POINTS[verdict(outcome)]
-
-
-def _share(id: str, about: str, of: Verdict, higher_is_better: bool) -> Metric:
-    def score(outcome: Outcome) -> float:
-        return float(verdict(outcome) == of)
-
-    return Metric(id, about, "share", higher_is_better, score, reads=FAMILY)
+    return POINTS[outcome.finding(FAMILY)["verdict"]]
 
 
 METRICS = (

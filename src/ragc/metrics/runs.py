@@ -82,23 +82,17 @@ class ScoredRun:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What the scores cannot show, a sentence each."""
-        remarks = (row.remark for row in self.answered.values())
-        return tuple(dict.fromkeys(filter(None, [*remarks, self.seen_remark])))
+        remarks = [row.remark for row in self.answered.values()]
+        if seen := sum(bool(row.seen) for row in self.answered.values()):
+            part = f"{seen:,} of {len(self.answered):,} questions"
+            remarks.append(f"{part} were used as train or dev before, so their scores flatter the program.")
+        return tuple(dict.fromkeys(filter(None, remarks)))
 
     @property
     def failures(self) -> Failures:
         """The questions without an answer."""
         rows = self.answered.values()
         return Failures.among([row.failure for row in rows], [(row.failure_kind, row.id) for row in rows])
-
-    @property
-    def seen_remark(self) -> str:
-        """A sentence on questions that taught or chose the program; "" for none."""
-        seen = sum(bool(row.seen) for row in self.answered.values())
-        part = f"{seen:,} of {len(self.answered):,} questions"
-        return (
-            f"{part} were used as train or dev before, so their scores flatter the program." if seen else ""
-        )
 
     @property
     def groups(self) -> dict[str, str]:
@@ -131,8 +125,7 @@ def read(path: str | Path, *, name: str = "") -> ScoredRun:
     Raises DataError with every problem and its line: not UTF-8, not an object, a field missing or of the
     wrong type, a score that is not a finite number, a duplicate id, no row at all. Blank lines are skipped.
     """
-    values = json_lines(Path(path), "the rows of an earlier run", MAX_FILE_BYTES)
-    return _run(name or Path(path).stem, str(path), values)
+    return read_whole(path, name=name)[0]
 
 
 def read_whole(

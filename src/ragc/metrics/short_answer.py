@@ -29,12 +29,9 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
-from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.base import Metric, Outcome, library
 
 TextScore = Callable[[str | None, Sequence[str]], float]
 
@@ -159,19 +156,9 @@ def rqrag_f1(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def _repair_text(text: str) -> str:
-    fix_text = _ftfy().fix_text
+    fix_text = library("ftfy", "RQ-RAG's F1").fix_text
     plain = text.isascii() and text.isprintable() and "&" not in text  # ftfy leaves such a text unchanged
     return text if plain else str(fix_text(text))
-
-
-@cache
-def _ftfy() -> Any:
-    try:
-        return import_module("ftfy")
-    except ImportError as error:
-        raise UsageError(
-            "RQ-RAG's F1 needs ftfy, which is not installed; run: pip install 'ragc[metrics]'"
-        ) from error
 
 
 def prefrag_acc(prediction: str | None, golds: Sequence[str]) -> float:
