@@ -154,7 +154,9 @@ def test_files_that_are_no_labels_are_named(
 def test_one_question_cannot_be_corrected(tmp_path: Path) -> None:
     paths = put_runs(tmp_path, {"one": [0], "two": [1]})
     write_rows(tmp_path / "labels.jsonl", label_rows([{0: 1.0}, {0: 1.0}]))
-    with pytest.raises(UsageError, match="Both runs share 1 scored question"):
+    with pytest.raises(
+        UsageError, match="has labels of 1 of one and 1 of two, and a correction needs at least 30 of each"
+    ):
         ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
 
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.metrics.base import Entailer, Pair
-from ragc.metrics.entailment import CachedEntailer, JudgeEntailer, LexicalEntailer, make, truncate
+from ragc.metrics.entailment import CachedEntailer, JudgeEntailer, LexicalEntailer, make
+from ragc.metrics.judge import truncate
 from ragc.metrics.nli import entailment_label, longest
 from ragc.signatures.judge import TextEntails
 from ragc.store.calls import CallStore

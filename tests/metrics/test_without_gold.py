@@ -224,10 +224,3 @@ def test_correctness_stays_in_bounds_and_ignores_the_order_of_claims(
     assert -0.25 <= score <= 1
     mixed = random.sample(answer, len(answer)), random.sample(reference, len(reference))
     assert without_gold.correctness(*mixed, cosine) == pytest.approx(score)
-
-
-@given(st.lists(COSINES, min_size=1, max_size=5), st.booleans(), VERDICTS.filter(bool))
-def test_relevancy_and_shares_stay_in_bounds(cosines: list[float], evasive: bool, held: list[bool]) -> None:
-    assert -1 <= without_gold.relevancy(cosines, evasive) <= 1
-    assert 0 <= without_gold.share(held) <= 1
-    assert without_gold.share(held) == without_gold.share(held[::-1])

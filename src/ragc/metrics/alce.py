@@ -13,7 +13,7 @@ None scores 0 in all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,36 +128,28 @@ def _texts(value: object, name: str) -> list[str]:
     return texts
 
 
-def _of_readings(id: str, about: str, *, whole: bool) -> Metric:
-    def score(outcome: Outcome) -> float | None:
+def _metric(id: str, about: str, score: Callable[[Outcome], float | None]) -> Metric:
+    def of_texts(outcome: Outcome) -> float | None:
         check_text(id, outcome)
-        hits = found_readings(outcome)
-        if hits is None:
-            return None
-        return float(all(hits)) if whole else sum(hits) / len(hits)
+        return score(outcome)
 
-    return Metric(id, about, "share", True, score)
+    return Metric(id, about, "share", True, of_texts)
 
 
 def _of_list(name: str, about: str) -> Metric:
-    id = f"qampari_{name}"
-
-    def score(outcome: Outcome) -> float | None:
-        check_text(id, outcome)
-        scores = list_scores(outcome)
-        return None if scores is None else float(getattr(scores, name))
-
-    return Metric(id, about, "share", True, score)
+    return _metric(f"qampari_{name}", about, lambda outcome: getattr(list_scores(outcome), name, None))
 
 
 METRICS = (
-    _of_readings(
+    _metric(
         "alce_str_em",
         "ALCE: share of a question's readings with a short answer in the prediction",
-        whole=False,
+        lambda outcome: sum(hits) / len(hits) if (hits := found_readings(outcome)) else None,
     ),
-    _of_readings(
-        "alce_str_hit", "ALCE: every reading of the question has a short answer in the prediction", whole=True
+    _metric(
+        "alce_str_hit",
+        "ALCE: every reading of the question has a short answer in the prediction",
+        lambda outcome: float(all(hits)) if (hits := found_readings(outcome)) else None,
     ),
     _of_list("prec", "QAMPARI: share of the listed items that are gold answers"),
     _of_list("rec", "QAMPARI: share of the gold answers that are listed"),

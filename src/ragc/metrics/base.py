@@ -279,11 +279,6 @@ class GraderInputs:
     entailer: Callable[[], Entailer]
 
 
-def never(settings: GraderSettings) -> str | None:
-    """For graders that ask no judge."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class GraderKind:
     """The record of the grader of a family of metrics.
@@ -295,7 +290,7 @@ class GraderKind:
 
     family: str
     build: Callable[[GraderInputs], Grader]
-    asks: Callable[[GraderSettings], str | None] = never
+    asks: Callable[[GraderSettings], str | None] = lambda settings: None
     calls: Callable[[GraderSettings, Question], float] = lambda settings, question: 0
     entails: bool = False
 

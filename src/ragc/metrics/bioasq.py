@@ -127,20 +127,26 @@ def macro_f1_of(
     return (f1(yes_right, yes_avoided, gold_no) + f1(no_right, no_avoided, gold_yes)) / 2
 
 
-def _of_list(name: str, about: str) -> Metric:
-    def score(outcome: Outcome) -> float | None:
-        groups = groups_of(outcome) if outcome.extra.get("type") == "list" else []
-        return float(getattr(list_score(outcome.prediction, groups), name)) if groups else None
+def _metric(
+    type: str, id: str, about: str, of: Callable[[str | None, list[list[str]]], float | None]
+) -> Metric:
+    """Returns a metric of questions of one `type`: `of(prediction, groups)`, of at least one group."""
 
-    return Metric(f"bioasq_list_{name[0]}", about, "share", True, score)
+    def score(outcome: Outcome) -> float | None:
+        groups = groups_of(outcome) if outcome.extra.get("type") == type else []
+        return of(outcome.prediction, groups) if groups else None
+
+    return Metric(id, about, "share", True, score)
+
+
+def _of_list(part: int, id: str, about: str) -> Metric:
+    return _metric("list", id, about, lambda prediction, groups: list_score(prediction, groups)[part])
 
 
 def _of_factoid(id: str, about: str, score_rank: Callable[[int], float]) -> Metric:
-    def score(outcome: Outcome) -> float | None:
-        groups = groups_of(outcome) if outcome.extra.get("type") == "factoid" else []
-        return score_rank(first_right(outcome.prediction, groups)) if groups else None
-
-    return Metric(id, about, "share", True, score)
+    return _metric(
+        "factoid", id, about, lambda prediction, groups: score_rank(first_right(prediction, groups))
+    )
 
 
 def _of_yes_no(id: str, about: str, holds: Callable[[str, str], bool]) -> Metric:
@@ -167,9 +173,9 @@ COLUMNS: tuple[Metric, ...] = (
 
 
 METRICS: tuple[Metric, ...] = (
-    _of_list("f1", "BioASQ list questions: F1 of the items, synonyms counted once"),
-    _of_list("precision", "BioASQ list questions: share of the items named that are right"),
-    _of_list("recall", "BioASQ list questions: share of the right items that are named"),
+    _of_list(2, "bioasq_list_f", "BioASQ list questions: F1 of the items, synonyms counted once"),
+    _of_list(0, "bioasq_list_p", "BioASQ list questions: share of the items named that are right"),
+    _of_list(1, "bioasq_list_r", "BioASQ list questions: share of the right items that are named"),
     _of_factoid(
         "bioasq_mrr", "BioASQ factoids: 1 / rank of the first right of five", lambda r: 1 / r if r else 0.0
     ),

@@ -120,7 +120,8 @@ def claim_recall(outcome: Outcome) -> float | None:
     return sum(claim is True for claim in claims) / len(claims) if claims else None
 
 
-def _ratio(outcome: Outcome, part: str, of: str) -> float:
+def _share(outcome: Outcome, part: str, of: str = "") -> float:
+    """Returns the sum of `part` over the sentences, divided by that of `of`, or by their number."""
     rows = outcome.finding(CITATIONS)["sentences"]
     total = sum(row[of] for row in rows) if of else len(rows)
     return sum(row[part] for row in rows) / total if total else 0.0
@@ -128,17 +129,12 @@ def _ratio(outcome: Outcome, part: str, of: str) -> float:
 
 def cite_recall(outcome: Outcome) -> float:
     """Returns the share of sentences that are supported by their citations; 0 without sentences."""
-    return _ratio(outcome, "supported", "")
+    return _share(outcome, "supported")
 
 
 def cite_precision(outcome: Outcome) -> float:
     """Returns the share of credited marks among those that count; 0 when none counts."""
-    return _ratio(outcome, "credited", "used")
-
-
-def cite_f1(outcome: Outcome) -> float:
-    """Returns the harmonic mean of a question's recall and precision; the papers' is that of their means."""
-    return harmonic(cite_recall(outcome), cite_precision(outcome))
+    return _share(outcome, "credited", "used")
 
 
 def _read(part: str, passages: int) -> CitedSentence:
@@ -216,7 +212,7 @@ METRICS = (
         "harmonic mean of mean citation recall and mean citation precision",
         "share",
         True,
-        cite_f1,
+        lambda outcome: harmonic(cite_recall(outcome), cite_precision(outcome)),
         CITATIONS,
         pools=("alce_cite_recall", "alce_cite_precision"),
         combine=harmonic,

@@ -229,9 +229,7 @@ class RunComparison:
         return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)
 
 
-def compare(
-    a: ScoredRun, b: ScoredRun, *, seed: int, by: str = "", changed: int = 10, confidence: float = 0.95
-) -> RunComparison:
+def compare(a: ScoredRun, b: ScoredRun, *, seed: int, by: str = "", changed: int = 10) -> RunComparison:
     """Compares run `b` with run `a`, on the questions that both answered.
 
     Metrics are those scored in both runs, in a's order; p is adjusted over all of them. `by` is the metric
@@ -264,7 +262,7 @@ def compare(
         sides = a.scores(metric.id), b.scores(metric.id)
         bounds = metric.bounds_of(score for side in sides for score in side.values())
         contrasts.append(Contrast(*sides, bounds))
-    results = adjust_family(contrasts, seed=seed, confidence=confidence, groups=groups)
+    results = adjust_family(contrasts, seed=seed, groups=groups)
     rows = []
     for metric, contrast, result in zip(metrics, contrasts, results, strict=True):
         ids, matching = match(contrast.a, contrast.b)
@@ -272,7 +270,6 @@ def compare(
         means = [
             mean_ci(
                 [scores[key] or 0.0 for key in ids],
-                confidence=confidence,
                 seed=run.seed,
                 bounds=contrast.bounds,
                 groups=labels,

@@ -60,16 +60,18 @@ def _share(id: str, about: str, of: Verdict, higher_is_better: bool) -> Metric:
     return Metric(id, about, "share", higher_is_better, score, reads=FAMILY)
 
 
-def balance(outcome: Outcome) -> float:
-    """Returns 1 for a correct answer, 0 for a missing one, -1 for a hallucination."""
-    return POINTS[outcome.finding(FAMILY)["verdict"]]
-
-
 METRICS = (
     _share("crag_acc", "CRAG: exact or judged correct", "correct", True),
     _share("crag_halluc", "CRAG: neither correct nor missing", "hallucination", False),
     _share("crag_miss", "CRAG: says that it does not know, or says nothing", "missing", False),
-    Metric("crag_score", "CRAG: crag_acc minus crag_halluc", "balance", True, balance, reads=FAMILY),
+    Metric(
+        "crag_score",
+        "CRAG: crag_acc minus crag_halluc",
+        "balance",
+        True,
+        lambda outcome: POINTS[outcome.finding(FAMILY)["verdict"]],
+        reads=FAMILY,
+    ),
 )
 
 
@@ -150,7 +152,7 @@ class CragAssessor:
         )
         unreadable = False
         for gold in asked:
-            reply = await judge.ask_correct(
+            reply = await judge.ask_judge(
                 ask,
                 JudgeAnswerStrictly if meta else JudgeAnswer,
                 question=outcome.question,
@@ -158,7 +160,7 @@ class CragAssessor:
                 **gold,
                 prediction=prediction,
             )
-            if reply:
+            if reply and reply["correct"]:
                 return _verdict("correct", "judge")
             unreadable |= reply is None
         return _verdict("hallucination", "unreadable" if unreadable else "judge")

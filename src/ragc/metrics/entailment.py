@@ -15,11 +15,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragc.core import counters
 from ragc.core.digest import digest
-from ragc.errors import ParseFailure, UnknownName, UsageError
+from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import Entailer, JudgeCall, Pair, Verdict
-from ragc.metrics.judge import as_data
+from ragc.metrics.judge import LONGEST, ask_judge
 
 if TYPE_CHECKING:
     from ragc.store.calls import CallStore
@@ -34,9 +33,6 @@ With it, 90% of the cited sentences and items in ALCE's example answers are enta
 cite. By three other passages of the question, 15% of the sentences are, and 47% of QAMPARI's items, which are
 prefixed with the question.
 """
-
-LONGEST = 6000
-"""Maximum characters of a premise for a judge, about 1,500 tokens; ALCE's three passages have some 2,000."""
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _STOP_WORDS = """
@@ -141,19 +137,8 @@ class JudgeEntailer:
     async def _judge(self, premise: str, hypothesis: str) -> Verdict:
         from ragc.signatures.judge import TextEntails
 
-        text = truncate(as_data(premise), self._longest)
-        try:
-            return bool((await self._ask(TextEntails, text=text, statement=as_data(hypothesis)))["entailed"])
-        except ParseFailure:
-            counters.count(dropped=1)
-            return None
-
-
-def truncate(text: str, longest: int) -> str:
-    """Returns `text`, or its first `longest` characters without a word cut in half at the end."""
-    if len(text) <= longest:
-        return text
-    return text[: longest + 1].rpartition(" ")[0] or text[:longest]
+        reply = await ask_judge(self._ask, TextEntails, self._longest, text=premise, statement=hypothesis)
+        return None if reply is None else bool(reply["entailed"])
 
 
 class CachedEntailer:

@@ -72,23 +72,22 @@ def label(answers: Path, decide: Decide, out: Path) -> dict[str, int]:
         elif row["prediction"] and digest(row) not in labels:
             pending.append(row)
     raise_problems(answers, problems)
-    skipped = 0
-    for at, row in enumerate(pending):
+    added = 0
+    for row in pending:
         verdict = decide(row)
         if verdict is None:
-            skipped += len(pending) - at
             break
         if verdict == "skip":
-            skipped += 1
             continue
         if verdict not in VERDICTS:
             raise UsageError(f"A verdict is correct, wrong, skip or None, found {verdict!r}.")
+        added += 1
         key = digest(row)
         shown = {"id": row.get("id", ""), "question": row["question"], "prediction": row["prediction"]}
         labels[key] = {**shown, "label": verdict, "answer": key}
         put_file(out, "".join(f"{json_text(value)}\n" for value in labels.values()).encode())
     counted = [value["label"] for value in labels.values()]
-    return {CORRECT: counted.count(CORRECT), WRONG: counted.count(WRONG), "open": skipped}
+    return {CORRECT: counted.count(CORRECT), WRONG: counted.count(WRONG), "open": len(pending) - added}
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
@@ -159,11 +158,10 @@ class LabelAgreement:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLabels:
-    """The labels of a file: whether an answer is right, and its question, by the digest of both."""
+    """The `labels` of a file: the row of each answer, by the digest of question and answer."""
 
     path: Path
-    correct: Mapping[str, bool]
-    questions: Mapping[str, str]
+    labels: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def read(cls, path: str | Path) -> AnswerLabels:
@@ -174,21 +172,21 @@ class AnswerLabels:
         labels = read(where)
         if not labels:
             raise UsageError(f"{where} holds no label; `ragc questions label ROWS.jsonl` writes them.")
-        correct = {key: row["label"] == CORRECT for key, row in labels.items()}
-        return cls(where, correct, {key: str(row.get("question", "")) for key, row in labels.items()})
+        return cls(where, labels)
 
     def check_asked(self, questions: Iterable[str]) -> None:
         """Raises UsageError where no label is of one of `questions`."""
-        if not set(self.questions.values()) & set(questions):
+        if not {row.get("question") for row in self.labels.values()} & set(questions):
             raise UsageError(
-                f"None of the {quantity(len(self.correct), 'label')} in {self.path} is of a question that is "
+                f"None of the {quantity(len(self.labels), 'label')} in {self.path} is of a question that is "
                 "asked here; name the split that was labelled, or label these answers."
             )
 
     def agreement(self, run: ScoredRun) -> LabelAgreement:
         """Returns the agreement of each judged metric of `run` with these labels."""
         answers = {key: _digest_of(row) for key, row in run.answered.items()}
-        verdicts = {key: self.correct[mark] for key, mark in answers.items() if mark in self.correct}
+        labels = self.labels
+        verdicts = {key: labels[m]["label"] == CORRECT for key, m in answers.items() if m in labels}
         agreements: dict[str, MetricAgreement] = {}
         reasons: dict[str, list[str]] = {}
         for metric in judged_metrics(run):
@@ -198,15 +196,15 @@ class AnswerLabels:
             else:
                 agreements[metric.id] = outcome
         remarks = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        if unused := self.questions.keys() - set(answers.values()):
+        if unused := labels.keys() - set(answers.values()):
             asked = {row.question for row in run.answered.values()}
-            other_answers = sum(self.questions[key] in asked for key in unused)
+            other_answers = sum(labels[key].get("question") in asked for key in unused)
             parts = {
                 "of questions that were not asked": len(unused) - other_answers,
                 "of other answers to the questions": other_answers,
             }
             remarks.append(
-                f"{len(unused)} of the {quantity(len(self.correct), 'label')} in {self.path.name} do not "
+                f"{len(unused)} of the {quantity(len(labels), 'label')} in {self.path.name} do not "
                 f"count: {', '.join(f'{n} {what}' for what, n in parts.items() if n)}."
             )
         return LabelAgreement(len(verdicts), agreements, tuple(remarks))
@@ -341,7 +339,7 @@ def correct_by(
     position = {key: at for at, key in enumerate(key for key in columns[0] if key in columns[1])}
     arms = {name: at for at, run in enumerate(runs) for name in ("ab"[at], run.name, names[at]) if name}
     labels = _labels_of(path, runs, arms, position, bounds)
-    _check_numbers(path, labels, (a.name, b.name), len(position))
+    _check_numbers(path, labels, (a.name, b.name))
     before, after = scores = [[column[key] for key in position] for column in columns]
     together = [a.groups[key] or b.groups[key] for key in position]
     result = correct(before, after, labels[0], labels[1], bounds=bounds, groups=together)
@@ -409,15 +407,8 @@ def _problem(
     return ""
 
 
-def _check_numbers(
-    path: Path, labels: Sequence[Mapping[int, float]], names: Sequence[str], shared: int
-) -> None:
+def _check_numbers(path: Path, labels: Sequence[Mapping[int, float]], names: Sequence[str]) -> None:
     """Raises UsageError where the labels of either run are too few."""
-    if shared < MIN_LABELS:
-        raise UsageError(
-            f"Both runs share {quantity(shared, 'scored question')}, and a correction needs {MIN_LABELS} "
-            "labels of each run; compare them on more questions."
-        )
     if min(map(len, labels)) >= MIN_LABELS:
         return
     if not all(labels):

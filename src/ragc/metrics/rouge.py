@@ -23,7 +23,7 @@ is "It fell." and "[1] Then".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -90,21 +90,29 @@ def _by_line(text: str) -> str:
     return "\n".join(sentences(text.lower()))
 
 
-def _metric(id: str, about: str) -> Metric:
+def _metric(id: str, about: str, score: Callable[[str | None, Sequence[str]], float], *more: str) -> Metric:
     def of_outcome(outcome: Outcome) -> float:
         check_text(id, outcome)
-        references = references_of(outcome)
-        if id == "rougeLsum":
-            return rouge_lsum(outcome.prediction, references)
-        return rouge(outcome.prediction, references)[id]
+        return score(outcome.prediction, references_of(outcome))
 
-    modules = ("rouge_score", "punkt") if id == "rougeLsum" else ("rouge_score",)
-    return Metric(id, about, "share", True, of_outcome, modules=modules, text=True)
+    return Metric(id, about, "share", True, of_outcome, modules=("rouge_score", *more), text=True)
 
 
 METRICS = (
-    _metric("rouge1", "ROUGE-1 F without stemmer, the reference with the best ROUGE-L"),
-    _metric("rouge2", "ROUGE-2 F without stemmer, the reference with the best ROUGE-L"),
-    _metric("rougeL", "ROUGE-L F without stemmer, best reference"),
-    _metric("rougeLsum", "ALCE's ROUGE-Lsum F with stemmer, best reference"),
+    _metric(
+        "rouge1",
+        "ROUGE-1 F without stemmer, the reference with the best ROUGE-L",
+        lambda prediction, references: rouge(prediction, references)["rouge1"],
+    ),
+    _metric(
+        "rouge2",
+        "ROUGE-2 F without stemmer, the reference with the best ROUGE-L",
+        lambda prediction, references: rouge(prediction, references)["rouge2"],
+    ),
+    _metric(
+        "rougeL",
+        "ROUGE-L F without stemmer, best reference",
+        lambda prediction, references: rouge(prediction, references)["rougeL"],
+    ),
+    _metric("rougeLsum", "ALCE's ROUGE-Lsum F with stemmer, best reference", rouge_lsum, "punkt"),
 )

@@ -26,16 +26,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
+from statistics import mean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragc.core import counters
-from ragc.errors import ParseFailure, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Verdict
+from ragc.metrics.base import Finding, GraderInputs, GraderKind, Metric, Outcome, Verdict
 from ragc.metrics.citations import entail_pairs
-from ragc.metrics.entailment import LONGEST, truncate
-from ragc.metrics.judge import as_data, golds, prediction_text
-from ragc.records import Question
+from ragc.metrics.judge import LONGEST, ask_judge, golds, prediction_text
+from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
     from ragc.corpora.embed.base import Embedder
@@ -50,20 +49,10 @@ MOST_PASSAGES = 20
 Found = dict[str, Any]
 
 
-def share(verdicts: Sequence[bool]) -> float:
-    """Returns the share of true verdicts, of one or more."""
-    return sum(verdicts) / len(verdicts)
-
-
 def average_precision(useful: Sequence[bool]) -> float:
     """Returns the mean, over the useful passages, of the precision down to each; 0 without one."""
     precisions = [sum(useful[:rank]) / rank for rank, one in enumerate(useful, 1) if one]
     return sum(precisions) / len(precisions) if precisions else 0.0
-
-
-def relevancy(cosines: Sequence[float], evasive: bool) -> float:
-    """Returns the mean of the `cosines`, of one or more; 0 for an evasive answer."""
-    return 0.0 if evasive else sum(cosines) / len(cosines)
 
 
 def correctness(answer: Sequence[bool], reference: Sequence[bool], cosine: float) -> float:
@@ -119,12 +108,13 @@ class _Assessor:
         shown = outcome.passages[:MOST_PASSAGES]
         replies = await asyncio.gather(
             *(
-                _read(
+                ask_judge(
                     self._ask,
                     PassageHelps,
+                    LONGEST,
                     question=outcome.question,
                     answer=prediction_text(outcome),
-                    passage=_text(passage.title, passage.text),
+                    passage=_text(passage),
                 )
                 for passage in shown
             )
@@ -136,7 +126,7 @@ class _Assessor:
         """Returns the questions that the answer would answer, and their cosines with the one asked."""
         from ragc.signatures.judge import GuessQuestions
 
-        reply = await _read(self._ask, GuessQuestions, text=prediction_text(outcome))
+        reply = await ask_judge(self._ask, GuessQuestions, LONGEST, text=prediction_text(outcome))
         questions = [text for text in reply["questions"] if text.strip()] if reply else []
         if reply is None or not questions:
             return {"by": "unreadable"}
@@ -157,7 +147,7 @@ class _Assessor:
     async def _claims(self, outcome: Outcome, text: str, support: str) -> Found:
         from ragc.signatures.judge import StateFacts
 
-        reply = await _read(self._ask, StateFacts, question=outcome.question, text=text)
+        reply = await ask_judge(self._ask, StateFacts, LONGEST, question=outcome.question, text=text)
         if reply is None:
             return {"by": "unreadable"}
         claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
@@ -172,23 +162,12 @@ class _Assessor:
         return [float(vectors[0] @ vector) for vector in vectors[1:]]
 
 
-async def _read(ask: JudgeCall, signature: Any, **inputs: str) -> Any:
-    """Returns the outputs of the judge; None, counted as dropped, when its reply cannot be read."""
-    try:
-        return await ask(
-            signature, **{name: truncate(as_data(text), LONGEST) for name, text in inputs.items()}
-        )
-    except ParseFailure:
-        counters.count(dropped=1)
-        return None
-
-
 def _shown(outcome: Outcome) -> str:
-    return "\n".join(_text(passage.title, passage.text) for passage in outcome.passages)
+    return "\n".join(map(_text, outcome.passages))
 
 
-def _text(title: str, text: str) -> str:
-    return f"{title}\n{text}" if title.strip() else text
+def _text(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
 
 
 def _unreadable(verdicts: Sequence[Verdict]) -> Found:
@@ -214,13 +193,13 @@ class _Family(NamedTuple):
 _FAMILIES = {
     "faithfulness": _Family(
         _Assessor.faithfulness,
-        lambda finding: share(finding["supported"]),
+        lambda finding: mean(finding["supported"]),
         "Ragas: share of the answer's claims that the passages support",
         sides=1,
     ),
     "answer_relevancy": _Family(
         _Assessor.answer_relevancy,
-        lambda finding: relevancy(finding["cosines"], finding["evasive"]),
+        lambda finding: 0.0 if finding["evasive"] else mean(finding["cosines"]),
         "Ragas: cosine of the question with questions written from the answer",
         prompt="guess",
         embeds=True,
@@ -233,7 +212,7 @@ _FAMILIES = {
     ),
     "context_recall": _Family(
         _Assessor.context_recall,
-        lambda finding: share(finding["supported"]),
+        lambda finding: mean(finding["supported"]),
         "Ragas: share of the gold answer's claims that the passages support",
         sides=1,
         gold=True,

@@ -134,8 +134,6 @@ def test_an_area_is_the_share_of_pairs_in_order_with_ties_counting_half() -> Non
         ([1.0, 1.0, 1.0], [True, False, False], 0.5),
     ):
         assert separation(scores, kinds, seed=0).mean == pytest.approx(area)
-    with pytest.raises(UsageError, match="cases of both kinds, and all 2 are of one"):
-        separation([0.1, 0.2], [True, True], seed=0)
 
 
 def test_an_area_is_the_statistic_of_mann_and_whitney() -> None:

@@ -9,7 +9,6 @@ from ragc.metrics.stats.power import (
     ASSUMED_CHANGES,
     LARGE_GAIN,
     Changes,
-    changes_of,
     least_changes,
     power,
     questions_needed,
@@ -84,7 +83,6 @@ def test_what_cannot_be_shown_needs_no_number() -> None:
     assert questions_needed(0.9) is None
     assert questions_needed(1e-5) is None
     assert power(0, 0.5) == 0
-    assert changes_of([[0.0, 0.0]]) is None
 
 
 def test_the_note_is_for_small_data_only() -> None:

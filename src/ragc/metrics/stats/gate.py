@@ -28,7 +28,6 @@ from ragc.metrics.stats.groups import (
     Labels,
     assumed_questions,
     effective_share,
-    groups_of,
     size_of,
     too_few,
 )
@@ -88,13 +87,13 @@ def margin(
     """Compares scores `b` with scores `a` of the same questions in the same order; higher is better.
 
     `allowed` is the loss in the mean, above 0 and below the width of `bounds`. Raises UsageError for another
-    one, for no scores, unequal lengths, and scores outside `bounds`.
+    one, for no scores, and for scores outside `bounds`.
     """
     span = bounds[1] - bounds[0]
     if not 0 < allowed < span:
         raise UsageError(f"The allowed loss must lie above 0 and below {span:g}, found {allowed:g}.")
     differences, _ = differences_of(a, b, bounds)
-    clusters = groups_of(groups, len(differences))
+    clusters = Groups.of(groups)
     diff, few = float(differences.mean()), too_few(size_of(clusters))
     share = _share(differences, clusters)
     return Margin(
@@ -125,7 +124,7 @@ def p_mean_above(
     if not bounds[0] < bound < bounds[1]:
         raise UsageError(f"The least mean must lie between {bounds[0]:g} and {bounds[1]:g}, found {bound:g}.")
     values = as_array(scores, bounds)
-    clusters = groups_of(groups, len(values))
+    clusters = Groups.of(groups)
     if too_few(size_of(clusters)):
         return 1.0
     return _p_above(values, bound, bounds[0], _share(values, clusters), seed)
@@ -174,5 +173,5 @@ def questions_for_bound(scores: Sequence[float], bound: float, *, groups: Labels
     if gap < TOLERANCE:
         return None
     reach = Z.inv_cdf(1 - ALPHA) + Z.inv_cdf(POWER)
-    share = _share(values, groups_of(groups, len(values)))
+    share = _share(values, Groups.of(groups))
     return max(len(values) + 1, ceil((reach * float(values.std()) / gap) ** 2 / share))

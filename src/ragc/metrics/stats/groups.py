@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ragc.errors import UsageError
 
 Array = NDArray[np.float64]
 
@@ -65,13 +64,6 @@ class Groups:
         return totals
 
 
-def groups_of(labels: Labels | None, n: int) -> Groups | None:
-    """Returns the groups of `n` questions. Raises UsageError for another number of labels."""
-    if labels is not None and len(labels) != n:
-        raise UsageError(f"Every question needs the label of its group, but {n} have {len(labels)}.")
-    return Groups.of(labels)
-
-
 def size_of(groups: Groups | None) -> int | None:
     """Returns the number of `groups`; None for independent questions."""
     return None if groups is None else len(groups)
@@ -110,15 +102,9 @@ def run_lengths(labels: Labels) -> tuple[int, ...]:
 
     Questions of a group follow each other in the order of a study.
     """
-    lengths: list[int] = []
-    before = ""
-    for label in labels:
-        if label and label == before:
-            lengths[-1] += 1
-        else:
-            lengths.append(1)
-        before = label
-    return tuple(lengths) if any(length > 1 for length in lengths) else ()
+    runs = groupby(enumerate(labels), key=lambda place: place[1] or place[0])
+    lengths = tuple(len(list(run)) for _, run in runs)
+    return lengths if any(length > 1 for length in lengths) else ()
 
 
 def assumed_questions(sizes: Collection[int]) -> int:

@@ -17,9 +17,8 @@ from math import inf
 
 import numpy as np
 
-from ragc.errors import UsageError
-from ragc.metrics.stats.groups import Array, Groups, Labels, effective_share
-from ragc.metrics.stats.power import Changes, changes_of
+from ragc.metrics.stats.groups import Groups, Labels, effective_share
+from ragc.metrics.stats.power import Changes
 from ragc.metrics.stats.resample import Bounds, Contrast, Interval, adjust_family, mean_ci
 
 Matrix = Sequence[Sequence[float]]
@@ -92,7 +91,7 @@ def solved(scores: Matrix, full: float, groups: Labels | None = None) -> Solved:
 
     `groups` has the label of each question's group, as in `resample.mean_ci`.
     """
-    values = _checked(scores) >= full / 2 - 1e-9
+    values = np.asarray(scores, dtype=np.float64) >= full / 2 - 1e-9
     settings, times = len(values), values.sum(axis=0)
     once, twice = int((times == 1).sum()), int((times == 2).sum())
     further = (settings - 1) / settings * once * (once - 1) / (2 * (twice + 1))
@@ -107,8 +106,7 @@ def noise(first: Sequence[float], second: Sequence[float], groups: Labels | None
 
     With `groups`, `sd` is that at which as many independent differences would make the mean as uncertain.
     """
-    lines = _checked([first, second])
-    differences = lines[1] - lines[0]
+    differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
     n = len(differences)
     sd = float(differences.std(ddof=1)) if n > 1 else 0.0
     sd /= effective_share(differences, Groups.of(groups)) ** 0.5
@@ -116,32 +114,36 @@ def noise(first: Sequence[float], second: Sequence[float], groups: Labels | None
 
 
 def changes(scores: Matrix) -> Changes | None:
-    """Returns how any two of the settings differ question by question; None if none do."""
-    values = _checked(scores)
-    return changes_of([(b - a).round(12).tolist() for a, b in combinations(values, 2)])
+    """Returns how any two of the settings differ question by question; None if none do.
+
+    Each pair counts in the direction in which its mean rises.
+    """
+    pairs = np.array([(b - a).round(12) for a, b in combinations(np.asarray(scores, dtype=np.float64), 2)])
+    moved = float(np.abs(pairs).mean(axis=1).sum()) if len(pairs) else 0.0
+    if not moved:
+        return None
+    size = float((pairs**2).mean(axis=1).sum()) / moved
+    return Changes((moved - float(np.abs(pairs.mean(axis=1)).sum())) / len(pairs) / size / 2, size)
 
 
 def independent_share(scores: Matrix, groups: Labels | None) -> float:
     """Returns the share of independent questions, by the differences between settings; 1 without groups."""
     clusters = Groups.of(groups)
-    shares = [effective_share(b - a, clusters) for a, b in combinations(_checked(scores), 2)]
+    shares = [
+        effective_share(b - a, clusters) for a, b in combinations(np.asarray(scores, dtype=np.float64), 2)
+    ]
     return sum(shares) / len(shares) if shares else 1.0
 
 
 def spread(scores: Matrix, groups: Labels | None = None) -> Spread:
-    """Returns how much the settings in `scores` differ; of questions in `groups` the group sums count.
+    """Returns how much the settings in `scores` differ: `MIN_SETTINGS` or more, on `MIN_QUESTIONS` or more.
 
-    Raises UsageError for fewer than `MIN_SETTINGS` settings or `MIN_QUESTIONS` questions.
+    Of questions in `groups` the group sums count.
     """
     from scipy.special import fdtrc
 
-    values = _checked(scores)
+    values = np.asarray(scores, dtype=np.float64)
     settings, questions = values.shape
-    if settings < MIN_SETTINGS or questions < MIN_QUESTIONS:
-        raise UsageError(
-            f"A variance between settings needs {MIN_SETTINGS} settings and {MIN_QUESTIONS} questions, "
-            f"found {settings} and {questions}."
-        )
     clusters = Groups.of(groups)
     table = values if clusters is None else clusters.sums(values.T).T
     n = table.shape[1]
@@ -158,7 +160,10 @@ def gain(scores: Matrix, *, bounds: Bounds, seed: int, groups: Labels | None = N
     """Returns the lead over the baseline, the first row, of the best of the others; `bounds` are those of
     the scores. Higher scores are better.
     """
-    values = [{f"{at:09d}": float(score) for at, score in enumerate(row)} for row in _checked(scores)]
+    values = [
+        {f"{at:09d}": float(score) for at, score in enumerate(row)}
+        for row in np.asarray(scores, dtype=np.float64)
+    ]
     labels = dict(zip(values[0], groups or (), strict=False))
     leads = adjust_family([Contrast(values[0], row, bounds) for row in values[1:]], seed=seed, groups=labels)
     shown = [lead for lead in leads if lead is not None]
@@ -167,14 +172,3 @@ def gain(scores: Matrix, *, bounds: Bounds, seed: int, groups: Labels | None = N
         max(lead.low for lead in shown),
         max(lead.high for lead in shown),
     )
-
-
-def _checked(scores: Matrix) -> Array:
-    """Returns `scores` as an array. Raises UsageError for missing cells and values that are not finite."""
-    if len({len(row) for row in scores}) != 1 or not len(scores[0]):
-        sizes = ", ".join(str(len(row)) for row in scores) or "none"
-        raise UsageError(f"Every setting needs a score for the same questions, but there are {sizes}.")
-    values = np.asarray(scores, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise UsageError("Scores must be finite numbers. Leave out questions that were not scored.")
-    return values

@@ -3,8 +3,8 @@
 The test is the one of `resample.paired` and `resample.verdict`. A gain is shown when the verdict is
 "better". Some questions get better and some get worse, all by the same amount. For such differences the
 sign-flip test is the exact test of McNemar (1947, doi:10.1007/BF02295996), so its power is a sum over the
-number of questions that change. Where amounts vary, `changes_of` replaces them by one amount and a share of
-questions with the same mean of sizes and of squares. scipy is imported on first use.
+number of questions that change. Where amounts vary, `headroom.changes` replaces them by one amount and a
+share of questions with the same mean of sizes and of squares. scipy is imported on first use.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, fsum, log2, sqrt
-from typing import TYPE_CHECKING
+from math import ceil, log2, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragc.metrics.stats.groups import assumed_questions
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Counts = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 ALPHA, POWER = 0.05, 0.8
 
@@ -77,22 +75,6 @@ def careful_changes(measured: Changes | None, questions: int) -> Changes:
     return Changes(lost, measured.size)
 
 
-def changes_of(pairs: Sequence[Sequence[float]]) -> Changes | None:
-    """Returns the changes observed in `pairs`: one list of paired differences for each two settings.
-
-    None if no score differs. Each pair counts in the direction in which its mean rises.
-    """
-    sizes, squares, gains = [], [], []
-    for line in pairs:
-        sizes.append(fsum(map(abs, line)) / len(line))
-        squares.append(fsum(value * value for value in line) / len(line))
-        gains.append(abs(fsum(line)) / len(line))
-    if not fsum(sizes):
-        return None
-    size = fsum(squares) / fsum(sizes)
-    return Changes((fsum(sizes) - fsum(gains)) / len(sizes) / size / 2, size)
-
-
 def least_changes(alpha: float = ALPHA) -> int:
     """Returns the number of questions that must change, all in one direction, for a sign-flip p < `alpha`."""
     return ceil(1 - log2(alpha) + 1e-9)
@@ -104,7 +86,6 @@ def power(n: int, gain: float, changes: Changes = ASSUMED_CHANGES, *, alpha: flo
 
     Exact for 0/1 scores. Returns 0 for a gain above `changes.most`, which cannot occur.
     """
-    from numpy import arange, exp
     from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
     gained = changes.gained(gain)
@@ -113,9 +94,9 @@ def power(n: int, gain: float, changes: Changes = ASSUMED_CHANGES, *, alpha: flo
         return 0.0
     changed = min(changed, 1.0)
     reach = 8 * sqrt(n * changed * (1 - changed)) + 8
-    numbers = arange(max(0, int(n * changed - reach)), min(n, int(n * changed + reach)) + 1)
+    numbers = np.arange(max(0, int(n * changed - reach)), min(n, int(n * changed + reach)) + 1)
     ways = gammaln(n + 1) - gammaln(numbers + 1) - gammaln(n - numbers + 1)
-    chances = exp(ways + xlogy(numbers, changed) + xlog1py(n - numbers, -changed))
+    chances = np.exp(ways + xlogy(numbers, changed) + xlog1py(n - numbers, -changed))
     shown = bdtrc(_not_enough(numbers, alpha), numbers, min(1.0, gained / changed))
     return float((chances * shown).sum())
 
@@ -154,13 +135,12 @@ def _not_enough(changed: Counts, alpha: float) -> Counts:
 
     For few changed questions that is all of them.
     """
-    from numpy import arange, clip, take_along_axis
     from scipy.special import bdtrc, ndtri
 
     near = changed / 2 - ndtri(alpha / 2) * changed**0.5 / 2
-    tried = clip(near.astype(int)[:, None] + arange(-4, 5), 0, changed[:, None])
+    tried = np.clip(near.astype(int)[:, None] + np.arange(-4, 5), 0, changed[:, None])
     enough = bdtrc(tried, changed[:, None], 0.5) < alpha / 2  # p is twice the chance of getting more
-    return take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def small_data_note(dev: int | Sequence[int], test: int | Sequence[int], *, folded: bool = False) -> str:

@@ -39,7 +39,6 @@ from ragc.metrics.stats.groups import (
     Labels,
     effective_share,
     groups_json,
-    groups_of,
     in_groups,
     size_of,
     too_few,
@@ -216,7 +215,7 @@ def mean_ci(
     """
     least, greatest = bounds or (0.0, inf)
     values = as_array(scores, (least, greatest))
-    mean, clusters = float(values.mean()), groups_of(groups, len(values))
+    mean, clusters = float(values.mean()), Groups.of(groups)
     unseen = (least, greatest) if isfinite(greatest) else _unseen(values, (least, greatest), abs(mean))
     drawn = bootstrap(values, None, seed, effective_share(values, clusters))
     low, high, _ = _ends(drawn, _first, values.mean(keepdims=True), unseen, confidence)
@@ -236,8 +235,7 @@ def pooled_ci(
 
     A question is drawn with all its columns, which preserves their correlation. `columns` hold one score per
     question, in the same order of questions; `n` counts the questions with any score. `bounds` hold in every
-    column, and `groups` are those of `mean_ci`. Raises UsageError for no columns, columns of unequal length,
-    a column without scores, and scores that are not finite or outside `bounds`.
+    column, and `groups` are those of `mean_ci`. Raises UsageError for a column without scores, and for scores that are not finite or outside `bounds`.
     """
     values, seen, clusters = _matrices(columns, bounds, groups)
     figure = _figure(combine)
@@ -261,10 +259,10 @@ def paired(
     difference as any seen one, within `bounds`; when all differences are equal, at the bounds. If that
     interval and p disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
     doi:10.1093/oxfordjournals.aje.a112225). With `groups`, as in `mean_ci`, the questions of a group swap
-    sides together. Raises UsageError like `mean_ci`, and for unequal lengths.
+    sides together. Raises UsageError like `mean_ci`.
     """
     differences, unseen = differences_of(a, b, bounds)
-    return _paired(differences, unseen, groups_of(groups, len(differences)), confidence, seed)
+    return _paired(differences, unseen, Groups.of(groups), confidence, seed)
 
 
 def differences_of(
@@ -272,7 +270,7 @@ def differences_of(
 ) -> tuple[Array, tuple[float, float]]:
     """Returns the differences b - a, and the position of an unseen one for the lower and the upper end.
 
-    Raises UsageError for unequal lengths, no scores, and scores outside `bounds`.
+    Raises UsageError for no scores, and for scores outside `bounds`.
     """
     if len(a) != len(b):
         raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
@@ -321,10 +319,8 @@ def pooled_paired(
 
     In each column a question counts when it is scored on both sides. p is that of swapping the systems,
     question by question, or group by group. `sd` is the standard deviation at which a mean of `n` differences
-    would be equally uncertain; `step` is 0. Raises UsageError like `pooled_ci`, and for unequal shapes.
+    would be equally uncertain; `step` is 0. Raises UsageError like `pooled_ci`.
     """
-    if [len(column) for column in a] != [len(column) for column in b]:
-        raise UsageError("Both systems need the same columns of the same questions; score them alike.")
     shared = [
         [(x, y) if x is not None and y is not None else (None, None) for x, y in zip(*pair, strict=True)]
         for pair in zip(a, b, strict=True)
@@ -412,18 +408,13 @@ def _matrices(
 
     The questions are in the order of their scores; their groups come last.
     """
-    lengths = {len(column) for column in columns}
-    if len(lengths) != 1:
-        received = ", ".join(str(n) for n in sorted(lengths)) or "no column"
-        raise UsageError(f"Columns must hold the same questions, at least one column, but got {received}.")
-    values, seen = np.zeros((2, lengths.pop(), len(columns)))
+    values, seen = np.zeros((2, len(columns[0]), len(columns)))
     for i, column in enumerate(columns):
         rows = [row for row, score in enumerate(column) if score is not None]
         values[rows, i] = as_array([score for score in column if score is not None], bounds)
         seen[rows, i] = 1.0
     scored_rows = np.flatnonzero(seen.any(axis=1))
     order = scored_rows[np.lexsort(np.hstack([values, seen])[scored_rows].T)]
-    groups_of(groups, len(values))  # raises for another number of labels
     clusters = Groups.of([groups[int(row)] for row in order]) if groups else None
     return values[order], seen[order], clusters
 
@@ -509,19 +500,11 @@ def power_note(result: Paired) -> str:
     )
 
 
-class Family(NamedTuple):
-    """A p and an adjusted p per comparison, and the critical value of the largest standardised sum.
-
-    `critical` is at least that of a single comparison, 1.96 for a confidence of .95.
-    """
-
-    p: tuple[float, ...]
-    adjusted: tuple[float, ...]
-    critical: float
-
-
-def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
+def max_t(differences: Array, *, confidence: float, seed: int) -> tuple[list[float], list[float], float]:
     """Adjusts `differences` (questions x comparisons) by the step-down maximum.
+
+    Returns a p and an adjusted p per comparison, and the critical value of the largest standardised sum: at
+    least that of a single comparison, 1.96 for a confidence of .95.
 
     A question missing from a comparison is 0 there. A comparison without any difference has p = 1. One with
     at most `EXACT` differing questions has its exact p. The questions must be in the same order.
@@ -546,7 +529,7 @@ def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
     adjusted[order] = [p_of(int(count), len(flipped)) for count in beyond]
     adjusted[order] = np.maximum.accumulate(np.maximum(adjusted, p)[order])
     critical = float(np.quantile(np.concatenate(greatest), confidence))
-    return Family(tuple(p.tolist()), tuple(adjusted.tolist()), max(Z.inv_cdf((1 + confidence) / 2), critical))
+    return p.tolist(), adjusted.tolist(), max(Z.inv_cdf((1 + confidence) / 2), critical)
 
 
 def holm(p: Sequence[float]) -> tuple[float, ...]:
@@ -554,11 +537,9 @@ def holm(p: Sequence[float]) -> tuple[float, ...]:
 
     It needs the p-values alone and holds under any dependence; `max_t` has more power.
     """
-    adjusted, highest = [1.0] * len(p), 0.0
-    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: (p[i], i))):
-        highest = max(highest, min(1.0, (len(p) - rank) * p[i]))
-        adjusted[i] = highest
-    return tuple(adjusted)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate((len(p) - np.arange(len(p))) * np.asarray(p)[order])
+    return tuple(np.minimum(1.0, steps)[np.argsort(order)].tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -664,11 +645,9 @@ def adjust_family(
     not depend on the order of questions. The simultaneous interval is that of the contrast alone, widened by
     the ratio of critical values. A step-down test is slightly more powerful than these intervals: where they
     disagree, the end nearer to 0 is set to 0. `groups` has the label of the group of a question by its id;
-    one without a label is a group of its own. Raises UsageError for a confidence outside 0..1, and for scores
-    that are not finite or outside their bounds.
+    one without a label is a group of its own. Raises UsageError for scores that are not
+    finite or outside their bounds.
     """
-    if not 0 < confidence < 1:
-        raise UsageError(f"A confidence lies between 0 and 1, such as 0.95, but got {confidence:g}.")
     matched = [match(contrast.a, contrast.b)[0] for contrast in contrasts]
     live = [i for i, ids in enumerate(matched) if ids]
     out: list[ContrastResult | None] = [None] * len(contrasts)
@@ -685,19 +664,19 @@ def adjust_family(
         unseen.append(far)
     labels = [(groups or {}).get(key, "") for key in row]
     clusters = Groups.of(labels)
-    family = max_t(swapped(values, clusters), confidence=confidence, seed=seed)
-    stretch = family.critical / Z.inv_cdf((1 + confidence) / 2)
+    p, adjusted, critical = max_t(swapped(values, clusters), confidence=confidence, seed=seed)
+    stretch = critical / Z.inv_cdf((1 + confidence) / 2)
     joint = None if clusters else bootstrap(values, seen, seed)
     for column, i in enumerate(live):
         scored_rows = np.flatnonzero(seen[:, column] > 0)
         drawn = joint and Draws(joint.weighted[:, [column]], joint.total[:, [column]], joint.unseen)
         within = Groups.of([labels[at] for at in scored_rows])
         alone = _paired(
-            values[scored_rows, column], unseen[column], within, confidence, seed, family.p[column], drawn
+            values[scored_rows, column], unseen[column], within, confidence, seed, p[column], drawn
         )
-        adjusted, span = family.adjusted[column], contrasts[i].span
-        low, high = widen(alone, adjusted, stretch)
-        out[i] = ContrastResult(alone, adjusted, max(-span, low), min(span, high), span)
+        span = contrasts[i].span
+        low, high = widen(alone, adjusted[column], stretch)
+        out[i] = ContrastResult(alone, adjusted[column], max(-span, low), min(span, high), span)
     return tuple(out)
 
 
