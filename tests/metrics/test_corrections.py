@@ -120,7 +120,10 @@ def test_labels_of_ragc_questions_label_correct_it_alike(unfair: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: [row for row in rows if row["arm"] == "a"], "100 labels of one and none of two"),
+        (
+            lambda rows: [row for row in rows if row["arm"] == "a"],
+            "has labels of 100 of one and none of two, .* whether the judge treats both alike",
+        ),
         (lambda rows: rows[80:120], "20 of one and 20 of two, and a correction needs at least 30 of each"),
         (lambda rows: [*rows, rows[0]], "line 201: question 'q.*' has two labels of 'a'"),
         (lambda rows: [{**rows[0], "arm": "c"}], "line 1: 'arm' is one of a, b, .*, but found 'c'"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import Entailer, Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit
+from ragc.metrics.base import Grader, GraderKind, JudgeCall, Metric, Outcome, Unit
 from ragc.records import Question
 
 if TYPE_CHECKING:
@@ -175,15 +175,10 @@ def make_graders(
     verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
     is missing; UnknownName for an unknown option.
     """
+    from ragc.metrics.entailment import make
 
-    @cache
-    def entailer() -> Entailer:
-        from ragc.metrics import entailment
-
-        return entailment.make(settings.entailment, ask, store=store)
-
-    inputs = GraderInputs(settings, ask, entailer)
-    return {kind.family: kind.build(inputs) for kind in grader_kinds(families)}
+    entailer = cache(lambda: make(settings.entailment, ask, store=store))
+    return {kind.family: kind.build(settings, ask, entailer) for kind in grader_kinds(families)}
 
 
 def most_judge_calls(families: Sequence[str], settings: GraderSettings, question: Question) -> float:

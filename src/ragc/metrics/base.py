@@ -268,28 +268,18 @@ class Grader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GraderInputs:
-    """The inputs of graders: the settings of a recipe, the judge (None without one) and a store of verdicts.
-
-    `entailer` makes the backend that decides entailment, one for all graders.
-    """
-
-    settings: GraderSettings
-    ask: JudgeCall | None
-    entailer: Callable[[], Entailer]
-
-
-@dataclass(frozen=True, slots=True)
 class GraderKind:
     """The record of the grader of a family of metrics.
 
-    `build` makes it. `asks` says what asks the judge under given settings: the setting, "" for the metrics of
-    the family themselves, None for nothing. `calls` bounds the typed calls of the judge for one question;
-    infinite where they depend on the length of the answer. `entails` is set where entailment is decided.
+    `build` makes it from the settings of a recipe, the judge (None without one) and the maker of the one
+    backend that decides entailment. `asks` says what asks the judge under given settings: the setting, "" for
+    the metrics of the family themselves, None for nothing. `calls` bounds the typed calls of the judge for
+    one question; infinite where they depend on the length of the answer. `entails` is set where entailment is
+    decided.
     """
 
     family: str
-    build: Callable[[GraderInputs], Grader]
+    build: Callable[[GraderSettings, JudgeCall | None, Callable[[], Entailer]], Grader]
     asks: Callable[[GraderSettings], str | None] = lambda settings: None
     calls: Callable[[GraderSettings, Question], float] = lambda settings, question: 0
     entails: bool = False
@@ -382,8 +372,6 @@ class Scorer:
         Raises RagcError when a finding cannot be determined for another reason.
         """
         needed = [self.assessors[family] for family in families(self.metrics)]
-        if not needed:
-            return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
         with counting(Counters()) as cost:
             known = await grade(outcome, needed)
         failed = {family: found.failure for family, found in known.findings.items() if found.failure}

@@ -235,8 +235,14 @@ def _citation_calls(settings: GraderSettings, question: Question) -> float:
 
 
 GRADERS = (
-    GraderKind(CLAIMS, lambda inputs: ClaimAssessor(inputs.entailer()), _asks, _claim_calls, entails=True),
     GraderKind(
-        CITATIONS, lambda inputs: CitationAssessor(inputs.entailer()), _asks, _citation_calls, entails=True
+        CLAIMS, lambda settings, ask, entailer: ClaimAssessor(entailer()), _asks, _claim_calls, entails=True
+    ),
+    GraderKind(
+        CITATIONS,
+        lambda settings, ask, entailer: CitationAssessor(entailer()),
+        _asks,
+        _citation_calls,
+        entails=True,
     ),
 )

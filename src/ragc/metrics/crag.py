@@ -141,7 +141,10 @@ class CragAssessor:
         from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 
         meta = self._rule == "meta"
-        invalid = _has_invalid if meta else _only_invalid
+
+        def invalid(text: str) -> bool:
+            return "invalid" in text.lower() if meta else text.lower().strip(" .!\"'") == INVALID
+
         left = [gold for gold in golds if not invalid(gold)]
         if invalid(prediction) and len(left) < len(golds):
             return _verdict("correct", "invalid")
@@ -181,14 +184,6 @@ def _verdict(verdict: Verdict, by: str) -> CragVerdict:
     return {"verdict": verdict, "by": by}
 
 
-def _only_invalid(text: str) -> bool:
-    return text.lower().strip(" .!\"'") == INVALID
-
-
-def _has_invalid(text: str) -> bool:
-    return "invalid" in text.lower()
-
-
 def _asks(settings: GraderSettings) -> str | None:
     judged = settings.crag_judge in ("ragx", "meta")
     return f'crag_judge = "{settings.crag_judge}"' if judged else None
@@ -200,4 +195,4 @@ def _calls(settings: GraderSettings, question: Question) -> float:
     return len(question.answers) if settings.crag_judge == "meta" and settings.alternatives else 1
 
 
-GRADERS = (GraderKind(FAMILY, lambda inputs: CragAssessor(inputs.ask, inputs.settings), _asks, _calls),)
+GRADERS = (GraderKind(FAMILY, lambda settings, ask, _: CragAssessor(ask, settings), _asks, _calls),)

@@ -92,14 +92,12 @@ class LexicalEntailer:
     async def entails(self, pairs: Sequence[Pair], /) -> list[bool]:
         """Returns a verdict for each of `pairs`, in order."""
         premises = {premise: _words(premise) for premise in dict.fromkeys(premise for premise, _ in pairs)}
-        return [self._follows(premises[premise], _words(hypothesis)) for premise, hypothesis in pairs]
-
-    def _follows(self, premise: frozenset[str], claim: frozenset[str]) -> bool:
-        numbers = {word for word in claim if word[0].isdigit()}
-        words = claim - numbers
-        if not claim or not numbers <= premise:
-            return False
-        return len(words & premise) >= self.theta * len(words) - 1e-9
+        verdicts = []
+        for premise, claim in ((premises[text], _words(hypothesis)) for text, hypothesis in pairs):
+            numbers = {word for word in claim if word[0].isdigit()}
+            shared, needed = len((claim - numbers) & premise), self.theta * len(claim - numbers) - 1e-9
+            verdicts.append(bool(claim) and numbers <= premise and shared >= needed)
+        return verdicts
 
 
 def _words(text: str) -> frozenset[str]:

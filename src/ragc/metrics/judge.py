@@ -135,4 +135,6 @@ METRICS = (
     Metric("judge_acc", "a judge says that it matches a gold answer", "share", True, _correct, reads=FAMILY),
 )
 
-GRADERS = (GraderKind(FAMILY, lambda inputs: JudgeAssessor(inputs.ask), lambda settings: "", lambda *_: 1),)
+GRADERS = (
+    GraderKind(FAMILY, lambda settings, ask, _: JudgeAssessor(ask), lambda settings: "", lambda *_: 1),
+)

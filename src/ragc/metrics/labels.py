@@ -339,7 +339,14 @@ def correct_by(
     position = {key: at for at, key in enumerate(key for key in columns[0] if key in columns[1])}
     arms = {name: at for at, run in enumerate(runs) for name in ("ab"[at], run.name, names[at]) if name}
     labels = _labels_of(path, runs, arms, position, bounds)
-    _check_numbers(path, labels, (a.name, b.name))
+    if min(map(len, labels)) < MIN_LABELS:
+        counts = " and ".join(
+            f"{len(side) or 'none'} of {run.name}" for side, run in zip(labels, runs, strict=True)
+        )
+        raise UsageError(
+            f"{path} has labels of {counts}, and a correction needs at least {MIN_LABELS} of each, as "
+            "nothing else shows whether the judge treats both alike; label more answers, drawn at random."
+        )
     before, after = scores = [[column[key] for key in position] for column in columns]
     together = [a.groups[key] or b.groups[key] for key in position]
     result = correct(before, after, labels[0], labels[1], bounds=bounds, groups=together)
@@ -405,20 +412,3 @@ def _problem(
     if not isinstance(label, int | float) or not bounds[0] <= label <= bounds[1]:
         return f"'label' must be a number from {bounds[0]:g} to {bounds[1]:g}, but found {label!r}"
     return ""
-
-
-def _check_numbers(path: Path, labels: Sequence[Mapping[int, float]], names: Sequence[str]) -> None:
-    """Raises UsageError where the labels of either run are too few."""
-    if min(map(len, labels)) >= MIN_LABELS:
-        return
-    if not all(labels):
-        many, none = (0, 1) if labels[0] else (1, 0)
-        raise UsageError(
-            f"{path} has {quantity(len(labels[many]), 'label')} of {names[many]} and none of {names[none]}, "
-            f"so nothing shows whether the judge treats both alike; label {MIN_LABELS} answers of each."
-        )
-    counts = " and ".join(f"{len(side)} of {name}" for side, name in zip(labels, names, strict=True))
-    raise UsageError(
-        f"{path} has labels of {counts}, and a correction needs at least {MIN_LABELS} of each; label more "
-        "answers, drawn at random."
-    )

@@ -145,9 +145,8 @@ class OwnAssessor:
             query_time=outcome.query_time,
             extra=outcome.extra,
         )
-        prediction = outcome.output
-        if prediction is None:
-            prediction = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        whole = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        prediction = whole if outcome.output is None else outcome.output
         return await self._metric.score(prediction, question, outcome.steps)
 
 

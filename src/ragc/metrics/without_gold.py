@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import Finding, GraderInputs, GraderKind, Metric, Outcome, Verdict
+from ragc.metrics.base import Entailer, Finding, GraderKind, JudgeCall, Metric, Outcome, Verdict
 from ragc.metrics.citations import entail_pairs
 from ragc.metrics.judge import LONGEST, ask_judge, golds, prediction_text
 from ragc.records import Passage, Question
@@ -71,17 +71,22 @@ def correctness(answer: Sequence[bool], reference: Sequence[bool], cosine: float
 class _Assessor:
     """What the graders share: the judge, the entailment backend and the embedder."""
 
-    def __init__(self, family: str, inputs: GraderInputs, embedder: Callable[[], Embedder]) -> None:
-        if inputs.ask is None:
+    def __init__(
+        self,
+        family: str,
+        ask: JudgeCall | None,
+        entailer: Callable[[], Entailer],
+        embedder: Callable[[], Embedder],
+    ) -> None:
+        if ask is None:
             raise UsageError(f"The metric {family} asks a judge, and there is none; add [targets.judge].")
-        self.family, self._ask, self._inputs = family, inputs.ask, inputs
-        self._embedder = embedder
+        self.family, self._ask, self._entailer, self._embedder = family, ask, entailer, embedder
 
     @property
     def backend(self) -> str:
         """The judge, and what else decides."""
         kind = _FAMILIES[self.family]
-        entailment = f"; entailment {self._inputs.entailer().name}" if kind.sides else ""
+        entailment = f"; entailment {self._entailer().name}" if kind.sides else ""
         embedder = f"; embedder {self._embedder().model}" if self.family in EMBEDDED else ""
         return f"judge {self._ask.name}, prompt {kind.prompt}{entailment}{embedder}"
 
@@ -151,7 +156,7 @@ class _Assessor:
         if reply is None:
             return {"by": "unreadable"}
         claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
-        known = await entail_pairs(self._inputs.entailer(), [(support, claim) for claim in claims])
+        known = await entail_pairs(self._entailer(), [(support, claim) for claim in claims])
         supported = [known[support, claim] for claim in claims]
         return {"claims": claims, "supported": supported} | (
             _unreadable(supported) if claims else {"by": "no_claims"}
@@ -253,10 +258,10 @@ METRICS = tuple(_metric(name, family) for name, family in _FAMILIES.items())
 
 
 def _grader(name: str, family: _Family) -> GraderKind:
-    def build(inputs: GraderInputs) -> _Assessor:
+    def build(settings: GraderSettings, ask: JudgeCall | None, entailer: Callable[[], Entailer]) -> _Assessor:
         from ragc.corpora.embed import make
 
-        return _Assessor(name, inputs, cache(make))
+        return _Assessor(name, ask, entailer, cache(make))
 
     def calls(settings: GraderSettings, question: Question) -> float:
         from ragc.signatures.judge import MOST_FACTS

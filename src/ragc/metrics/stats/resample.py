@@ -235,7 +235,8 @@ def pooled_ci(
 
     A question is drawn with all its columns, which preserves their correlation. `columns` hold one score per
     question, in the same order of questions; `n` counts the questions with any score. `bounds` hold in every
-    column, and `groups` are those of `mean_ci`. Raises UsageError for a column without scores, and for scores that are not finite or outside `bounds`.
+    column, and `groups` are those of `mean_ci`. Raises UsageError for a column without scores, and for scores
+    that are not finite or outside `bounds`.
     """
     values, seen, clusters = _matrices(columns, bounds, groups)
     figure = _figure(combine)
@@ -457,18 +458,17 @@ def _agree(diff: float, low: float, high: float, p: float, confidence: float) ->
     return (nearer, high) if diff > 0 else (low, nearer)
 
 
-def verdict(result: Paired, alpha: float = 0.05) -> Verdict:
-    """Returns better or worse only when `p < alpha`; the interval agrees when `alpha` is 1 - confidence.
+def verdict(
+    result: Paired, alpha: float = 0.05, *, p: float | None = None, higher_is_better: bool = True
+) -> Verdict:
+    """Returns better or worse only when `p`, by default that of `result`, is below `alpha`.
 
-    "cannot tell" from fewer than `MIN_GROUPS` groups of questions.
+    The interval agrees when `alpha` is 1 - confidence. "cannot tell" from fewer than `MIN_GROUPS` groups of
+    questions.
     """
-    return _verdict(result, result.p, alpha)
-
-
-def _verdict(result: Paired, p: float, alpha: float, *, higher_is_better: bool = True) -> Verdict:
     if too_few(result.groups):
         return "cannot tell"
-    if p >= alpha:
+    if (result.p if p is None else p) >= alpha:
         return "not shown to be better"
     return "better" if (result.diff > 0) == higher_is_better else "worse"
 
@@ -607,7 +607,7 @@ class ContrastResult:
     def verdict(self, *, higher_is_better: bool = True) -> Verdict:
         """Returns whether b is better than a, by the adjusted p; "cannot tell" from too few groups."""
         alpha = 1 - self.result.confidence
-        return _verdict(self.result, self.adjusted, alpha, higher_is_better=higher_is_better)
+        return verdict(self.result, alpha, p=self.adjusted, higher_is_better=higher_is_better)
 
     def after_looks(self, factor: int) -> ContrastResult:
         """Returns the result, also adjusted by the `factor` of a look."""
