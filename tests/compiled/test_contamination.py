@@ -121,7 +121,8 @@ def test_seen_questions_are_scored_and_marked_on_demand(
     rows = study_directory(second.path) / "test-winner.jsonl"
     marked = {row.id: row.seen for row in runs.read(rows).answered.values() if row.seen}
     assert marked == dict(used)
-    assert f"{len(used)} of 30 questions were used as train or dev before" in summarize(rows).run.seen_remark
+    (remark,) = (text for text in summarize(rows).run.remarks if "used as train" in text)
+    assert remark.startswith(f"{len(used)} of 30 questions were used as train or dev before")
     report = ragc.report(second.path, out=folder / "report.html")
     assert f"{len(used)} of 30 test questions were seen before" in report.headline
     assert "scored nevertheless" in (folder / "report.html").read_text("utf-8")

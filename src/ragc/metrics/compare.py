@@ -5,12 +5,13 @@ The report lists the metrics and the changed questions, as JSON and as text tabl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ragc.core.display import describe, quantity
+from ragc.core.redact import shorten
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.base import AS_JUDGED, is_judge
@@ -77,10 +78,14 @@ class MetricRow:
             for name, side in (("a", self.a), ("b", self.b))
             if side
         }
-        numbers = self.judged.to_json() if self.judged else {"n": 0}
-        note = power_note(self.judged.result) if self.judged else ""
-        left = {"unscored": self.matching.unscored}
-        return {"backend": self.backend, **sides, **numbers, **left, "verdict": self.verdict, "power": note}
+        return {
+            "backend": self.backend,
+            **sides,
+            **(self.judged.to_json() if self.judged else {"n": 0}),
+            "unscored": self.matching.unscored,
+            "verdict": self.verdict,
+            "power": power_note(self.judged.result) if self.judged else "",
+        }
 
     def cells(self) -> tuple[str, ...]:
         """Returns the row of a printed table."""
@@ -115,16 +120,14 @@ class Change:
 
     def cells(self) -> tuple[str, ...]:
         """Returns the row of a printed table, texts cut."""
-        answers = (
-            f"{score:.3f} {_shorten(f'none ({row.failure})' if row.prediction is None else row.prediction)}"
-            for row, score in ((self.a, self.before), (self.b, self.after))
-        )
-        return self.a.id, _shorten(self.a.question), _shorten(" | ".join(self.a.answers)), *answers
-
-
-def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MAX_CELL_CHARS else text[: MAX_CELL_CHARS - 1] + "…"
+        texts = [self.a.question, " | ".join(self.a.answers)]
+        texts += [
+            f"none ({row.failure})" if row.prediction is None else row.prediction for row in (self.a, self.b)
+        ]
+        question, gold, *answers = (shorten(text, MAX_CELL_CHARS) for text in texts)
+        scores = (self.before, self.after)
+        shown = (f"{score:.3f} {answer}" for score, answer in zip(scores, answers, strict=True))
+        return self.a.id, question, gold, *shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +158,21 @@ class RunComparison:
         The verdict on that metric is the corrected one, before any adjustment for earlier looks (`at`).
         `names` are further names of both runs in the file. Raises what `labels.correct_by` raises.
         """
-        correction = correct_by(labels, self.a, self.b, get(self.by), names=names)
-        return replace(self, rows=self._corrected_rows(self.rows, correction), correction=correction)
+        return self._with(self.rows, correct_by(labels, self.a, self.b, get(self.by), names=names))
 
     def at(self, look: TestUse | None) -> RunComparison:
         """Returns the comparison as a `look` at test questions: p and intervals adjusted for those before."""
         if look is None or look.adjustment == 1:
             return replace(self, look=look)
         correction = self.correction and self.correction.after_looks(look.adjustment)
-        rows = self._corrected_rows([row.after_looks(look.adjustment) for row in self.rows], correction)
-        return replace(self, look=look, rows=rows, correction=correction)
+        rows = [row.after_looks(look.adjustment) for row in self.rows]
+        return replace(self._with(rows, correction), look=look)
 
-    def _corrected_rows(
-        self, rows: Sequence[MetricRow], correction: Correction | None
-    ) -> tuple[MetricRow, ...]:
-        return tuple(
+    def _with(self, rows: Iterable[MetricRow], correction: Correction | None) -> RunComparison:
+        corrected = (
             row.corrected(correction.result) if correction and row.metric == self.by else row for row in rows
         )
+        return replace(self, rows=tuple(corrected), correction=correction)
 
     def __repr__(self) -> str:
         shown = {"rose": self.rose, "fell": self.fell, "by": self.by}

@@ -17,6 +17,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -107,14 +108,12 @@ def _number(value: Any) -> float:
 
 def _first_that_binds(signature: inspect.Signature, forms: Sequence[int]) -> int:
     """Returns the first of `forms`, numbers of places, in which a function may be called."""
-    problems = []
     for form in forms:
-        try:
+        with suppress(TypeError):
             signature.bind(*[None] * (form or 2), **({} if form else {"trace": None}))
             return form
-        except TypeError as error:
-            problems.append(error)
-    raise problems[0]
+    signature.bind(*[None] * 2)
+    return forms[0]
 
 
 class OwnAssessor:

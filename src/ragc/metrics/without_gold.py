@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import Entailer, Finding, GraderKind, JudgeCall, Metric, Outcome, Verdict
+from ragc.metrics.base import Entailer, Finding, GraderKind, JudgeCall, Metric, Outcome
 from ragc.metrics.citations import entail_pairs
 from ragc.metrics.judge import LONGEST, ask_judge, golds, prediction_text
 from ragc.records import Passage, Question
@@ -125,7 +125,7 @@ class _Assessor:
             )
         )
         useful = [None if reply is None else bool(reply["useful"]) for reply in replies]
-        return {"useful": useful} | _unreadable(useful)
+        return {"useful": useful} | ({"by": "unreadable"} if None in useful else {})
 
     async def answer_relevancy(self, outcome: Outcome) -> Found:
         """Returns the questions that the answer would answer, and their cosines with the one asked."""
@@ -145,9 +145,9 @@ class _Assessor:
         text, gold = prediction_text(outcome), golds(outcome)[0]
         sides = [await self._claims(outcome, text, gold), await self._claims(outcome, gold, text)]
         (cosine,) = await self._cosines(gold, [text])
-        reasons = [side.get("by", "") for side in sides]
-        why = "unreadable" if "unreadable" in reasons else "no_claims" if all(reasons) else ""
-        return {"answer": sides[0], "reference": sides[1], "cosine": cosine} | ({"by": why} if why else {})
+        reasons = [side["by"] for side in sides]
+        why = "unreadable" if "unreadable" in reasons else "judge" if "judge" in reasons else "no_claims"
+        return {"answer": sides[0], "reference": sides[1], "cosine": cosine, "by": why}
 
     async def _claims(self, outcome: Outcome, text: str, support: str) -> Found:
         from ragc.signatures.judge import StateFacts
@@ -158,9 +158,8 @@ class _Assessor:
         claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
         known = await entail_pairs(self._entailer(), [(support, claim) for claim in claims])
         supported = [known[support, claim] for claim in claims]
-        return {"claims": claims, "supported": supported} | (
-            _unreadable(supported) if claims else {"by": "no_claims"}
-        )
+        why = "no_claims" if not claims else "unreadable" if None in supported else "judge"
+        return {"claims": claims, "supported": supported, "by": why}
 
     async def _cosines(self, text: str, others: Sequence[str]) -> list[float]:
         vectors = await asyncio.to_thread(self._embedder().embed, [text, *others])
@@ -173,10 +172,6 @@ def _shown(outcome: Outcome) -> str:
 
 def _text(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
-
-
-def _unreadable(verdicts: Sequence[Verdict]) -> Found:
-    return {"by": "unreadable"} if None in verdicts else {}
 
 
 class _Family(NamedTuple):
