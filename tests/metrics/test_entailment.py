@@ -20,7 +20,6 @@ from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.metrics.base import Entailer, Pair
 from ragc.metrics.entailment import CachedEntailer, JudgeEntailer, LexicalEntailer, make
-from ragc.metrics.judge import truncate
 from ragc.metrics.nli import entailment_label, longest
 from ragc.signatures.judge import TextEntails
 from ragc.store.calls import CallStore
@@ -94,12 +93,6 @@ def test_the_rule_on_words_by_hand(hypothesis: str, expected: bool) -> None:
 texts = st.lists(st.sampled_from(["ada", "Rivers", "1843", "12,717", "the", "not", "ink"]), max_size=6).map(
     " ".join
 )
-
-
-@given(texts, texts, texts, st.floats(0.01, 1))
-def test_more_text_never_turns_a_yes_into_a_no(premise: str, more: str, claim: str, theta: float) -> None:
-    before, after = judge_pairs(LexicalEntailer(theta), (premise, claim), (f"{premise} {more}", claim))
-    assert after or not before
 
 
 @given(texts, texts, st.floats(0.01, 0.99))
@@ -177,14 +170,6 @@ def test_a_judge_reads_the_first_characters_of_a_long_premise_up_to_a_whole_word
     ask = ScriptedAsk(True)
     judge_pairs(JudgeEntailer(ask, longest=9), ("one two three", "claim"))
     assert ask.calls[0][1]["text"] == "one two"
-
-
-@given(st.text(alphabet="ab "), st.integers(1, 12))
-def test_what_is_shortened_is_a_beginning_and_no_longer_than_asked(text: str, most: int) -> None:
-    cut = truncate(text, most)
-    assert text.startswith(cut)
-    assert len(cut) <= max(most, 0)
-    assert cut == text or len(text) > most
 
 
 def test_names_that_nothing_answers_to() -> None:

@@ -83,11 +83,6 @@ def test_scores_are_those_of_the_definition(
     assert value(metric, retrieved, gold) == pytest.approx(by_definition(metric, retrieved, gold), abs=1e-12)
 
 
-@given(st.lists(st.text(max_size=3), max_size=6), st.lists(st.text(max_size=3), min_size=1, max_size=3))
-def test_an_id_may_hold_any_character(retrieved: list[str], gold: list[str]) -> None:
-    assert value("recall@3", retrieved, gold) == by_definition("recall@3", tuple(retrieved), tuple(gold))
-
-
 @given(ids, golds)
 def test_scores_of_sets_are_those_of_the_definition(
     retrieved: tuple[str, ...], gold: tuple[str, ...]

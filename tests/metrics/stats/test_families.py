@@ -19,7 +19,6 @@ from ragc.metrics.stats.resample import (
     holm,
     match,
     max_t,
-    paired,
 )
 from tests.examples import examples, thorough
 
@@ -86,24 +85,6 @@ def test_adjusting_never_makes_a_claim_bolder_and_interval_and_verdict_agree(
         assert not shown or one.low >= 0 or one.high <= 0
         assert shown or one.low <= 0 <= one.high
         assert (one.verdict() == "better") == (shown and one.result.diff > 0)
-
-
-def test_equal_runs_are_not_shown_to_be_better() -> None:
-    same = scores([0.0, 1.0, 0.5] * 10)
-    (one,) = adjust_family([Contrast(same, same)], seed=0)
-    assert one is not None
-    assert (one.result.diff, one.result.p, one.adjusted) == (0.0, 1.0, 1.0)
-    assert one.verdict() == "not shown to be better"
-    assert one.low < 0 < one.high
-
-
-def test_a_single_pair_is_judged_as_by_the_paired_test() -> None:
-    a, b = [0.0] * 9 + [1.0] * 11, [1.0] * 8 + [0.0] + [1.0] * 11
-    (one,) = adjust_family([Contrast(scores(a), scores(b))], seed=0)
-    alone = paired(a, b, seed=0)
-    assert one is not None
-    assert one.result.p == one.adjusted == alone.p == 2 / 2**8
-    assert (one.result.low, one.result.high) == pytest.approx((alone.low, alone.high), abs=0.02)
 
 
 def test_copies_of_one_variant_cost_nothing_by_max_t_and_much_by_holm() -> None:

@@ -11,7 +11,6 @@ from scipy import stats
 from ragc.errors import UsageError
 from ragc.metrics.stats.labels import correct, kappa, separation
 from ragc.metrics.stats.resample import mean_ci
-from tests.examples import thorough
 from tests.metrics.judged_world import World
 from tests.paths import SHARED_DATA
 
@@ -151,13 +150,3 @@ def test_an_interval_of_an_area_has_a_width_where_all_pairs_are_in_order() -> No
     many = separation([1.0, 0.0] * 50, [True, False, True, True, False] * 20, seed=0)
     assert few.low < many.low < many.mean == few.mean < many.high < few.high
     assert separation([1.0, 0.0] * 5, [True, False, True, True, False] * 2, seed=0) == few
-
-
-@thorough
-def test_an_interval_of_an_area_holds_the_truth_as_often_as_it_says() -> None:
-    rng, inside = np.random.default_rng(1), 0
-    kinds = (np.arange(40) < 12).tolist()
-    for seed in range(60):
-        result = separation((rng.normal(size=40) + kinds).tolist(), kinds, seed=seed)
-        inside += result.low <= 0.7602 <= result.high
-    assert inside >= 55

@@ -62,13 +62,6 @@ def test_the_smallest_gain_is_shown_as_often_as_the_note_says(n: int) -> None:
     assert share_shown(drawn(n, gain, ASSUMED_CHANGES, n)) == pytest.approx(0.8, abs=SLACK)
 
 
-def test_ten_questions_show_no_gain_that_often() -> None:
-    assert smallest_gain(10) is None
-    shown = share_shown(drawn(10, ASSUMED_CHANGES.most, ASSUMED_CHANGES, 10))
-    assert shown < 0.8
-    assert shown == pytest.approx(power(10, ASSUMED_CHANGES.most), abs=SLACK)
-
-
 def test_more_questions_show_smaller_gains_and_a_smaller_gain_needs_more() -> None:
     assert smallest_gain(5) is None
     gains = [smallest_gain(n) or 1.0 for n in range(12, 200, 20)]
