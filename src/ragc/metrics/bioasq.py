@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ragc.metrics.base import Metric, Outcome
 
@@ -34,14 +33,6 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
 _MARK = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")
 _ENDS = re.compile(r"^[\W_]+|[\W_]+$")
 _YES_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
-
-
-class ListScore(NamedTuple):
-    """Precision, recall and F1 of one list, each 0..1."""
-
-    precision: float
-    recall: float
-    f1: float
 
 
 def split_items(text: str) -> list[str]:
@@ -65,7 +56,7 @@ def fold(item: str) -> str:
     return _ENDS.sub("", plain) or plain
 
 
-def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListScore:
+def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> tuple[float, float, float]:
     """Returns the precision, recall and F1 of the items of `prediction` against `groups` of synonyms.
 
     Each group counts once.
@@ -79,9 +70,9 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListS
             del left[match]
             right += 1
     if not right:
-        return ListScore(0.0, 0.0, 0.0)
+        return 0.0, 0.0, 0.0
     precision, recall = right / len(items), right / len(groups)
-    return ListScore(precision, recall, 2 * precision * recall / (precision + recall))
+    return precision, recall, 2 * precision * recall / (precision + recall)
 
 
 def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:

@@ -226,8 +226,8 @@ def _asks(settings: GraderSettings) -> str | None:
 
 
 def _claim_calls(settings: GraderSettings, question: Question) -> float:
-    claims = question.extra.get("claims") or ()
-    return len(claims) if _asks(settings) and isinstance(claims, list | tuple) else 0
+    claims = question.extra.get("claims")
+    return len(claims) if _asks(settings) and isinstance(claims, list) else 0
 
 
 def _citation_calls(settings: GraderSettings, question: Question) -> float:

@@ -176,8 +176,8 @@ class RunComparison:
 
     def __repr__(self) -> str:
         shown = {"rose": self.rose, "fell": self.fell, "by": self.by}
-        verdicts = {row.metric: row.verdict_text for row in self.rows}
-        return describe("RunComparison", repr(self.a.name), repr(self.b.name), **{**shown, **verdicts})
+        shown |= {row.metric: row.verdict_text for row in self.rows}
+        return describe("RunComparison", repr(self.a.name), repr(self.b.name), **shown)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc eval A B --json`."""
@@ -204,14 +204,25 @@ class RunComparison:
 
     def table(self) -> tuple[tuple[str, ...], ...]:
         """Returns rows of text for printing, the header first; one row per metric."""
-        gap = "difference (simultaneous interval)"
-        head = ("metric", self.a.name, self.b.name, gap, "p adjusted", "n", "verdict")
-        return head, *(row.cells() for row in self.rows)
+        return (
+            (
+                "metric",
+                self.a.name,
+                self.b.name,
+                "difference (simultaneous interval)",
+                "p adjusted",
+                "n",
+                "verdict",
+            ),
+            *(row.cells() for row in self.rows),
+        )
 
     def changes_table(self) -> tuple[tuple[str, ...], ...]:
         """Returns rows of text for printing, the header first; one row per changed question, texts cut."""
-        head = ("id", "question", "gold", f"{self.a.name} ({self.by})", f"{self.b.name} ({self.by})")
-        return head, *(change.cells() for change in self.changed)
+        return (
+            ("id", "question", "gold", f"{self.a.name} ({self.by})", f"{self.b.name} ({self.by})"),
+            *(change.cells() for change in self.changed),
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Returns sentences to print below the tables: omitted questions, failures, and statistical power."""
@@ -224,8 +235,9 @@ class RunComparison:
             sentences += self.correction.sentences
         if self.look:
             sentences += filter(None, [self.look.sentence, self.look.warning])
-        rose = quantity(self.rose, "question")
-        sentences.append(f"{self.by}: {rose} rose and {self.fell} fell from {self.a.name}.")
+        sentences.append(
+            f"{self.by}: {quantity(self.rose, 'question')} rose and {self.fell} fell from {self.a.name}."
+        )
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
         return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)
 

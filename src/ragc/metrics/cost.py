@@ -8,7 +8,7 @@ count them.
 
 from __future__ import annotations
 
-from ragc.metrics.base import Metric, Outcome, Unit, incomplete
+from ragc.metrics.base import Metric, Unit, incomplete
 
 BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 """Costs that can be restricted to a part, and the kind of part."""
@@ -16,20 +16,24 @@ BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 
 def of(name: str, part: str) -> Metric:
     """Returns the metric `name@part`; `name` is a key of `BY`."""
-    whole, id = {metric.id: metric for metric in METRICS}[name], f"{name}@{part}"
-
-    def read(outcome: Outcome) -> float | None:
-        return None if name not in outcome.counters else float(outcome.counters.get(id, 0))
-
-    return Metric(id, f"{whole.about}, {BY[name]} {part!r} only", whole.unit, False, read)
+    total, id = {metric.id: metric for metric in METRICS}[name], f"{name}@{part}"
+    return Metric(
+        id,
+        f"{total.about}, {BY[name]} {part!r} only",
+        total.unit,
+        False,
+        lambda outcome: float(outcome.counters.get(id, 0)) if name in outcome.counters else None,
+    )
 
 
 def _counter(id: str, about: str, unit: Unit) -> Metric:
-    def read(outcome: Outcome) -> float | None:
-        value = outcome.counters.get(id)
-        return None if value is None else float(value)
-
-    return Metric(id, about, unit, False, read)
+    return Metric(
+        id,
+        about,
+        unit,
+        False,
+        lambda outcome: float(outcome.counters[id]) if id in outcome.counters else None,
+    )
 
 
 def _part(name: str, about: str, like: str) -> Metric:

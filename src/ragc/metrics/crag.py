@@ -54,10 +54,14 @@ POINTS: Mapping[Verdict, float] = {"correct": 1.0, "missing": 0.0, "hallucinatio
 
 
 def _share(id: str, about: str, of: Verdict, higher_is_better: bool) -> Metric:
-    def score(outcome: Outcome) -> float:
-        return float(outcome.finding(FAMILY)["verdict"] == of)
-
-    return Metric(id, about, "share", higher_is_better, score, reads=FAMILY)
+    return Metric(
+        id,
+        about,
+        "share",
+        higher_is_better,
+        lambda outcome: float(outcome.finding(FAMILY)["verdict"] == of),
+        reads=FAMILY,
+    )
 
 
 METRICS = (
@@ -83,8 +87,6 @@ INVALID = "invalid question"
 
 _UNSURE = "i don't know"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-
-CragVerdict = dict[str, str]
 
 
 class CragAssessor:
@@ -115,7 +117,7 @@ class CragAssessor:
         cut = f", cut to {CUT} words and marks" if self._rule == "meta" else ""
         return f"judge {self._ask.name}, prompt {self._rule}, {which}{cut}"
 
-    async def assess(self, outcome: Outcome) -> CragVerdict:
+    async def assess(self, outcome: Outcome) -> dict[str, str]:
         """Returns the finding for `outcome`, with at most one call; with `meta`, one per gold answer that
         counts.
         """
@@ -137,7 +139,7 @@ class CragAssessor:
 
     async def _judge(
         self, ask: JudgeCall, outcome: Outcome, prediction: str, golds: Sequence[str]
-    ) -> CragVerdict:
+    ) -> dict[str, str]:
         from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 
         meta = self._rule == "meta"
@@ -180,13 +182,12 @@ def first_tokens(text: str, n: int) -> str:
     return text if len(ends) <= n else text[: ends[n - 1]]
 
 
-def _verdict(verdict: Verdict, by: str) -> CragVerdict:
+def _verdict(verdict: Verdict, by: str) -> dict[str, str]:
     return {"verdict": verdict, "by": by}
 
 
 def _asks(settings: GraderSettings) -> str | None:
-    judged = settings.crag_judge in ("ragx", "meta")
-    return f'crag_judge = "{settings.crag_judge}"' if judged else None
+    return f'crag_judge = "{settings.crag_judge}"' if settings.crag_judge in ("ragx", "meta") else None
 
 
 def _calls(settings: GraderSettings, question: Question) -> float:

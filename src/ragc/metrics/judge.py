@@ -123,8 +123,10 @@ class JudgeAssessor:
             gold_answers=list(gold_answers),
             prediction=prediction,
         )
-        verdict = "correct" if reply and reply["correct"] else "wrong"
-        return {"verdict": verdict, "by": "unreadable" if reply is None else "judge"}
+        return {
+            "verdict": "correct" if reply and reply["correct"] else "wrong",
+            "by": "unreadable" if reply is None else "judge",
+        }
 
 
 def _correct(outcome: Outcome) -> float:

@@ -32,8 +32,7 @@ from ragc.metrics.runs import RunRow, ScoredRun, json_lines, raise_problems
 from ragc.metrics.stats.labels import Corrected, correct, kappa, separation
 from ragc.metrics.stats.resample import Interval, after_looks
 
-CORRECT, WRONG = "correct", "wrong"
-VERDICTS = (CORRECT, WRONG)
+CORRECT, WRONG = VERDICTS = "correct", "wrong"
 
 THRESHOLD = 0.5
 """The score from which an answer counts as correct."""
@@ -185,8 +184,9 @@ class AnswerLabels:
     def agreement(self, run: ScoredRun) -> LabelAgreement:
         """Returns the agreement of each judged metric of `run` with these labels."""
         answers = {key: _digest_of(row) for key, row in run.answered.items()}
-        labels = self.labels
-        verdicts = {key: labels[m]["label"] == CORRECT for key, m in answers.items() if m in labels}
+        verdicts = {
+            key: self.labels[mark]["label"] == CORRECT for key, mark in answers.items() if mark in self.labels
+        }
         agreements: dict[str, MetricAgreement] = {}
         reasons: dict[str, list[str]] = {}
         for metric in judged_metrics(run):
@@ -196,15 +196,15 @@ class AnswerLabels:
             else:
                 agreements[metric.id] = outcome
         remarks = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        if unused := labels.keys() - set(answers.values()):
+        if unused := self.labels.keys() - set(answers.values()):
             asked = {row.question for row in run.answered.values()}
-            other_answers = sum(labels[key].get("question") in asked for key in unused)
+            other_answers = sum(self.labels[key].get("question") in asked for key in unused)
             parts = {
                 "of questions that were not asked": len(unused) - other_answers,
                 "of other answers to the questions": other_answers,
             }
             remarks.append(
-                f"{len(unused)} of the {quantity(len(labels), 'label')} in {self.path.name} do not "
+                f"{len(unused)} of the {quantity(len(self.labels), 'label')} in {self.path.name} do not "
                 f"count: {', '.join(f'{n} {what}' for what, n in parts.items() if n)}."
             )
         return LabelAgreement(len(verdicts), agreements, tuple(remarks))
@@ -251,8 +251,8 @@ def _agreement(run: ScoredRun, metric: Metric, verdicts: Mapping[str, bool]) -> 
     """Returns the agreement of `metric` with `verdicts` by question id, or why there is none."""
     scores = {key: s for key, s in run.scores(metric.id).items() if key in verdicts and s is not None}
     human = [verdicts[key] for key in scores]
-    unscored = len(verdicts) - len(human)
     if len(human) < MIN_LABELS:
+        unscored = len(verdicts) - len(human)
         without = f" ({unscored} of them without a score left out)" if unscored else ""
         return (
             f"no agreement with people, which needs {MIN_LABELS} labels of these answers; there are "

@@ -34,11 +34,9 @@ TRACE_BY_NAME = 0
 
 def own_metric(reference: str, about: str = "the user's own") -> Metric:
     """Returns the metric that `reference` names, which reads the finding of its family; imports nothing."""
-
-    def score(outcome: Outcome) -> float:
-        return float(outcome.finding(reference))
-
-    return Metric(reference, about, "score", True, score, reads=reference)
+    return Metric(
+        reference, about, "score", True, lambda outcome: float(outcome.finding(reference)), reads=reference
+    )
 
 
 class MetricFunction:
@@ -125,8 +123,8 @@ class OwnAssessor:
     def __init__(self, reference: str, base: Path) -> None:
         self.family = reference
         function: Callable[..., Any] = load_object(reference, base)
-        shown = f"The metric {reference!r}"
-        self._metric = MetricFunction(function, shown, "prediction, question", more=False)
+        places = "prediction, question"
+        self._metric = MetricFunction(function, f"The metric {reference!r}", places, more=False)
         self.code = code_digest(function)
         self.backend = f"{reference} {self.code}"
 

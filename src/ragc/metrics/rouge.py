@@ -55,8 +55,7 @@ def rouge_lsum(prediction: str | None, references: Sequence[str]) -> float:
     line = answer_line(prediction)
     if not line:
         return 0.0
-    mine = _by_line(without_citations(line))
-    scorer = _scorer(("rougeLsum",), stemmer=True)
+    mine, scorer = _by_line(without_citations(line)), _scorer(("rougeLsum",), stemmer=True)
     scores = (scorer.score(_by_line(text), mine)["rougeLsum"].fmeasure for text in references)
     return max(scores, default=0.0)
 

@@ -168,10 +168,10 @@ def json_lines(path: Path, what: str, largest: int) -> Iterator[tuple[str, Any]]
 
 def raise_problems(path: object, problems: list[str]) -> None:
     """Raises DataError with the first `MAX_SHOWN_PROBLEMS` of `problems`, if there are any."""
-    if len(problems) > MAX_SHOWN_PROBLEMS:
-        problems[MAX_SHOWN_PROBLEMS:] = [f"and {len(problems) - MAX_SHOWN_PROBLEMS} more"]
+    more = len(problems) - MAX_SHOWN_PROBLEMS
     if problems:
-        raise DataError(str(path), problems)
+        shown = problems[:MAX_SHOWN_PROBLEMS]
+        raise DataError(str(path), [*shown, f"and {more} more"] if more > 0 else shown)
 
 
 def _run(name: str, where: str, values: Iterable[tuple[str, Any]]) -> ScoredRun:

@@ -280,10 +280,11 @@ def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
     for metric in METRICS:
         values = [known[metric.reads].value for known in findings if metric.reads in known]
         by = Counter(value.get("by") for value in values)
-        for reason, why in _UNSCORED.items():
-            if by[reason]:
-                part = f"{by[reason]:,} of {len(values):,} questions"
-                sentences.append(f"{metric.id} has no score for {part}: {why}.")
+        sentences += [
+            f"{metric.id} has no score for {by[reason]:,} of {len(values):,} questions: {why}."
+            for reason, why in _UNSCORED.items()
+            if by[reason]
+        ]
     return sentences
 
 

@@ -170,7 +170,16 @@ def correct(
     if too_few(size_of(clusters)):
         p, low, high = 1.0, min(low, 0.0), max(high, 0.0)
     error_a, error_b = (float(error.mean()) for error in errors)
-    counts = len(labels_a), len(labels_b)
     return Corrected(
-        estimate, low, high, p, float(gap.mean()), weight, n, counts, error_a, error_b, confidence
+        diff=estimate,
+        low=low,
+        high=high,
+        p=p,
+        judged=float(gap.mean()),
+        weight=weight,
+        n=n,
+        labels=(len(labels_a), len(labels_b)),
+        error_a=error_a,
+        error_b=error_b,
+        confidence=confidence,
     )

@@ -56,9 +56,9 @@ class VarianceShares:
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only."""
-        interval = None if self.share is None else [self.low, self.high]
         return {
-            "between": self.between, "within": self.within, "share": self.share, "ci": interval,
+            "between": self.between, "within": self.within, "share": self.share,
+            "ci": None if self.share is None else [self.low, self.high],
             "sd_of_mean": self.error, "n": self.n,
         }  # fmt: skip
 
