@@ -35,19 +35,6 @@ def test_a_judge_that_favours_one_system_is_corrected(world: World) -> None:
     assert better / runs < 0.05
 
 
-def test_interval_and_p_agree_and_a_good_judge_narrows_the_interval() -> None:
-    rng = np.random.default_rng(1)
-    (a, b), labels = World(300, 100, (0.02, 0.02), gain=0.2).draw(rng)
-    good = correct(a.tolist(), b.tolist(), *labels)
-    coin = rng.integers(0, 2, (2, 300)).astype(float)
-    useless = correct(coin[0].tolist(), coin[1].tolist(), *labels)
-    for result in (good, useless):
-        assert (result.p < 0.05) == (not result.low <= 0 <= result.high)
-        assert result.labels == (100, 100)
-    assert good.weight > 0.5 > useless.weight
-    assert good.high - good.low < useless.high - useless.low
-
-
 def test_labels_of_every_answer_are_the_difference_of_the_labels() -> None:
     rng = np.random.default_rng(2)
     a, b, truth_a, truth_b = rng.integers(0, 2, (4, 40)).astype(float)
