@@ -81,8 +81,13 @@ async def ask_judge(
         return truncate(as_data(text), longest)
 
     try:
-        shown = {n: safe(v) if isinstance(v, str) else [safe(item) for item in v] for n, v in inputs.items()}
-        return await ask(signature, **shown)
+        return await ask(
+            signature,
+            **{
+                name: safe(value) if isinstance(value, str) else [safe(item) for item in value]
+                for name, value in inputs.items()
+            },
+        )
     except ParseFailure:
         counters.count(dropped=1)
         return None

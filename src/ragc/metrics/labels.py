@@ -249,7 +249,8 @@ def known_metric(name: str) -> Metric | None:
 
 def _agreement(run: ScoredRun, metric: Metric, verdicts: Mapping[str, bool]) -> MetricAgreement | str:
     """Returns the agreement of `metric` with `verdicts` by question id, or why there is none."""
-    scores = {key: s for key, s in run.scores(metric.id).items() if key in verdicts and s is not None}
+    given = run.scores(metric.id).items()
+    scores = {key: score for key, score in given if key in verdicts and score is not None}
     human = [verdicts[key] for key in scores]
     if len(human) < MIN_LABELS:
         unscored = len(verdicts) - len(human)
@@ -335,7 +336,9 @@ def correct_by(
             "has none; name the judge's metric with --by."
         )
     runs = (a, b)
-    columns = [{k: s for k, s in run.scores(metric.id).items() if s is not None} for run in runs]
+    columns = [
+        {key: score for key, score in run.scores(metric.id).items() if score is not None} for run in runs
+    ]
     position = {key: at for at, key in enumerate(key for key in columns[0] if key in columns[1])}
     arms = {name: at for at, run in enumerate(runs) for name in ("ab"[at], run.name, names[at]) if name}
     labels = _labels_of(path, runs, arms, position, bounds)

@@ -142,8 +142,8 @@ class OwnAssessor:
             query_time=outcome.query_time,
             extra=outcome.extra,
         )
-        whole = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
-        prediction = whole if outcome.output is None else outcome.output
+        plain = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        prediction = plain if outcome.output is None else outcome.output
         return await self._metric.score(prediction, question, outcome.steps)
 
 
