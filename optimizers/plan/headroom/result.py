@@ -205,8 +205,7 @@ class Headroom:
                 for name, n in (("dev", self.dev), ("test", self.test))
             },
             "needed": {"gain": self.goal, "n": self.needed},
-            "spread": self.spread
-            and {"sd": self.spread.sd, "p": self.spread.p},
+            "spread": self.spread and {"sd": self.spread.sd, "p": self.spread.p},
             "gain": self.gain
             and {
                 "mean": self.gain.value,
