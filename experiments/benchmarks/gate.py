@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragc.metrics.stats.clusters import ASSUMED_CORRELATION
-from ragc.metrics.stats.noninferiority import Margin, margin
+from ragc.metrics.stats.gate import Margin, margin
+from ragc.metrics.stats.groups import ASSUMED_CORRELATION
 
 QUESTIONS, ALLOWED = 200, 0.05
 CHANGED, LOSSES = (0.05, 0.10, 0.20), (0.0, 0.05, 0.10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ragc.metrics.stats.clusters import run_lengths
+from ragc.metrics.stats.groups import run_lengths
 from ragc.records import Question
 from ragc.task.base import Task
 

@@ -11,7 +11,7 @@ from ragc.core.display import describe, quantity
 from ragc.errors import StoreError, UsageError
 from ragc.metrics.base import UNMEASURED, Objective, Scores
 from ragc.metrics.failures import Failures
-from ragc.metrics.stats.clusters import run_lengths
+from ragc.metrics.stats.groups import run_lengths
 from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.task.answering import Row, failures_of, groups_of
 

@@ -2,7 +2,7 @@
 
     trials ──► at most `search.front` members ──► answers to the test questions ──► one correction over all
 
-All members and objectives are one family of comparisons with the baseline (`ragc.metrics.stats.multiple`), of
+All members and objectives are one family of comparisons with the baseline (`ragc.metrics.stats.resample`), of
 which the winner is a part: whoever picks another member than the winner picks among programs that were tested
 for that. All members and limits are another family: that every program which is called "within" a limit keeps
 to it on new questions is wrong in at most 5% of studies.
@@ -29,7 +29,7 @@ from ragc.errors import BudgetExhausted
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.metrics.limits import Standing
-from ragc.metrics.stats.intervals import Interval, verdict
+from ragc.metrics.stats.resample import Interval, verdict
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import pareto_front
 from ragc.programs.base import RagProgram

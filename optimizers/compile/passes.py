@@ -45,7 +45,7 @@ from ragc.core.display import describe, figure
 from ragc.core.progress import SILENT, Progress, Silent, listening
 from ragc.errors import BudgetExhausted
 from ragc.metrics.failures import Failures
-from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.resample import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile.cross_validation import FoldAnswers, answer_folds
 from ragc.optimizers.compile.front import (

@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from ragc.corpora.sources.base import Source
     from ragc.doctor import Check
     from ragc.exports.write import Exported
-    from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.metrics.stats.intervals import Interval
+    from ragc.metrics.compare import RunComparison
+    from ragc.metrics.stats.resample import Interval
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.tables.result import Reproduction
@@ -199,8 +199,8 @@ _NAMES_OF = {
     "ragc.corpora.sources.base": ("Source",),
     "ragc.doctor": ("Check",),
     "ragc.exports.write": ("Exported",),
-    "ragc.metrics.reports.compare_runs": ("RunComparison",),
-    "ragc.metrics.stats.intervals": ("Interval",),
+    "ragc.metrics.compare": ("RunComparison",),
+    "ragc.metrics.stats.resample": ("Interval",),
     "ragc.optimizers.compile": ("Compiled",),
     "ragc.optimizers.grids.grid": ("Grid",),
     "ragc.optimizers.grids.tables.result": ("Reproduction",),

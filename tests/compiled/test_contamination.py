@@ -19,7 +19,7 @@ from ragc.compiled.evaluate import OPTIMISM_NOTE, Evaluation, score
 from ragc.compiled.opened import open_program
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, UsageError
-from ragc.metrics.reports import runs
+from ragc.metrics import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
@@ -121,7 +121,8 @@ def test_seen_questions_are_scored_and_marked_on_demand(
     rows = study_directory(second.path) / "test-winner.jsonl"
     marked = {row.id: row.seen for row in runs.read(rows).answered.values() if row.seen}
     assert marked == dict(used)
-    assert f"{len(used)} of 30 questions were used as train or dev before" in summarize(rows).run.seen_remark
+    (remark,) = (text for text in summarize(rows).run.remarks if "used as train" in text)
+    assert remark.startswith(f"{len(used)} of 30 questions were used as train or dev before")
     report = ragc.report(second.path, out=folder / "report.html")
     assert f"{len(used)} of 30 test questions were seen before" in report.headline
     assert "scored nevertheless" in (folder / "report.html").read_text("utf-8")

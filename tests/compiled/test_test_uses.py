@@ -19,7 +19,7 @@ from ragc.compiled.opened import open_program
 from ragc.core.digest import digest
 from ragc.core.progress import Silent
 from ragc.errors import StoreError
-from ragc.metrics.reports import runs
+from ragc.metrics import runs
 from ragc.store import used_questions
 from ragc.store.calls import CallStore
 from ragc.store.used_questions import ShownScores, TestUse, database, question_digest

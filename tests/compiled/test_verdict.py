@@ -10,7 +10,8 @@ import pytest
 from ragc.cli import console
 from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
-from ragc.metrics.reports import compare_runs, runs
+from ragc.metrics import compare as compare_runs
+from ragc.metrics import runs
 from ragc.reports.compiled import Measured
 from ragc.reports.verdicts import compiled_verdict
 from ragc.store.calls import CallStore

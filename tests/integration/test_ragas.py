@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ragc.metrics.base import Finding, Outcome
-from ragc.metrics.judged.without_gold import METRICS
+from ragc.metrics.without_gold import METRICS
 
 pytestmark = pytest.mark.integration
 PYTHON = os.environ.get("RAGC_RAGAS_PYTHON", "")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,11 +11,8 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.metrics import bioasq
 from ragc.metrics.base import Outcome
-from ragc.metrics.stats.ratios import pooled_ci
-from tests.paths import SHARED_DATA
+from ragc.metrics.stats.resample import pooled_ci
 
-FOLDER = SHARED_DATA / "bioasq"
-needs_data = pytest.mark.skipif(not (FOLDER / "orig").is_dir(), reason="BioASQ's golden files are not here")
 GROUPS = [["deletions", "gene deletions"], ["point mutations"], ["duplications"], ["IL-2", "interleukin 2"]]
 
 
@@ -28,14 +22,6 @@ def outcome(prediction: str | None, type: str, exact: Any, answers: tuple[str, .
 
 def value(metric: str, answered: Outcome) -> float | None:
     return metrics.get(metric).score(answered)
-
-
-def golden_questions(kind: str) -> Iterator[dict[str, Any]]:
-    for path in sorted((FOLDER / "orig").glob("*_golden.json.gz")):
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for question in json.load(file)["questions"]:
-                if question["type"] == kind and question.get("exact_answer"):
-                    yield question
 
 
 @pytest.mark.parametrize(
@@ -122,31 +108,3 @@ def test_the_pooled_figure_is_macro_f1_as_defined(pairs: list[tuple[str, str]]) 
 def test_it_never_falls_when_a_column_rises(means: list[float], at: int, rise: float) -> None:
     risen = [*means[:at], min(1.0, means[at] + rise), *means[at + 1 :]]
     assert bioasq.macro_f1_of(*risen) >= bioasq.macro_f1_of(*means) - 1e-12
-
-
-@needs_data
-def test_one_item_of_a_real_list_is_not_the_whole_list() -> None:
-    scores, whole = [], []
-    for question in golden_questions("list"):
-        items = question["exact_answer"]
-        groups = bioasq.groups_of(outcome(None, "list", items))
-        scores.append(value("bioasq_list_f", outcome(groups[0][0] + "\n", "list", items)))
-        lines = "\n".join(f"- {group[0]}" for group in groups)
-        whole.append(value("bioasq_list_f", outcome(lines, "list", items)))
-    assert len(scores) > 300
-    assert 0.35 < sum(score or 0.0 for score in scores) / len(scores) < 0.5
-    assert sum(score or 0.0 for score in whole) / len(whole) > 0.99
-
-
-@needs_data
-def test_real_predictions_get_the_figure_that_the_definition_gives() -> None:
-    with gzip.open(FOLDER / "mirage_predictions.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    settings = sorted({row["setting"] for row in rows})
-    assert settings
-    for setting in settings[:2]:
-        pairs = [(str(row["choice"]), str(row["gold"])) for row in rows if row["setting"] == setting]
-        words = {"A": "yes", "B": "no"}
-        pairs = [(words.get(answer, answer), words.get(gold, gold)) for answer, gold in pairs]
-        assert len(pairs) > 500
-        assert pooled(pairs) == pytest.approx(macro_f1(pairs))

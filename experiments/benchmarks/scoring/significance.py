@@ -20,8 +20,15 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from ragc.metrics.stats.intervals import mean_ci, paired, verdict
-from ragc.metrics.stats.multiple import Contrast, ContrastResult, adjust_family, holm
+from ragc.metrics.stats.resample import (
+    Contrast,
+    ContrastResult,
+    adjust_family,
+    holm,
+    mean_ci,
+    paired,
+    verdict,
+)
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 Ends = Callable[[np.ndarray, int], tuple[float, float]]

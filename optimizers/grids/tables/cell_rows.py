@@ -16,7 +16,7 @@ from typing import IO, Any
 from ragc.core.files import put_file, read_bytes
 from ragc.core.text import json_text
 from ragc.errors import UsageError
-from ragc.metrics.reports import runs
+from ragc.metrics import runs
 
 MARK = "setting"
 """The key of a row's mark: a digest of program, knobs, models, data and metrics."""

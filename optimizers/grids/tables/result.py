@@ -9,7 +9,7 @@ from typing import Any
 
 from ragc import metrics
 from ragc.core.display import describe, quantity, spent
-from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.resample import Interval
 from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0

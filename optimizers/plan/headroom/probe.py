@@ -24,8 +24,7 @@ from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats import headroom as estimates
-from ragc.metrics.stats.clusters import assumed_questions, count_groups
-from ragc.metrics.stats.intervals import too_few
+from ragc.metrics.stats.groups import assumed_questions, count_groups, too_few
 from ragc.metrics.stats.power import questions_needed, smallest_gain
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
@@ -313,7 +312,6 @@ class _Probe:
             at for at in range(len(self._questions)) if all(abs(row[at]) < UNMEASURED for _, row in tried)
         ]
         scores = [[row[at] for at in measured] for _, row in tried]
-        base = sum(scores[0]) / len(measured) if measured else 0.0
         best = objective.best_of(score for row in scores for score in row)
         changes = estimates.changes(scores) if measured else None
         labels = [self._questions[at].group for at in measured]
@@ -321,11 +319,10 @@ class _Probe:
         spread = gain = None
         enough = len(scores) >= estimates.MIN_SETTINGS and len(measured) >= estimates.MIN_QUESTIONS
         if changes is not None and enough and count_groups(labels) > 1:
-            spread = estimates.spread(scores, seed=task.seed, groups=labels)
-            limit = math.inf if best is None else best - base
-            gain = estimates.expected_gain(
-                spread, trials=task.trials, dev=len(task.dev), limit=limit, seed=task.seed
-            )
+            spread = estimates.spread(scores, labels)
+            flat = [score for row in scores for score in row]
+            bounds = objective.metric.bounds_of(flat) if objective.sign > 0 else (-math.inf, math.inf)
+            gain = estimates.gain(scores, bounds=bounds, seed=task.seed, groups=labels)
         bounded = objective.sign > 0 and best is not None
         return Headroom(
             program=task.recipe.program,

@@ -8,16 +8,17 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ragc.core.display import describe, quantity, spent
+from ragc.metrics.stats.groups import groups_json, in_groups, too_few
 from ragc.metrics.stats.headroom import MIN_SETTINGS, Gain, Noise, Solved, Spread
-from ragc.metrics.stats.intervals import Interval, groups_json, in_groups, too_few
 from ragc.metrics.stats.power import POWER, Changes, careful_changes, questions_needed, smallest_gain
+from ragc.metrics.stats.resample import Interval
 from ragc.optimizers.plan.budget_share import BudgetShare
 
 Outcome = Literal["worth it", "not worth it", "change it first", "not known"]
 """The verdict of a headroom.
 
-    worth it         a search is expected to gain, and the test questions show so much
-    not worth it     a search is expected to gain less than the gain wanted, or there is nothing to gain
+    worth it         a setting is better than the baseline, by as much as the test questions show
+    not worth it     no setting tried gains what is wanted, or there is nothing to gain
     change it first  the questions, the model or their numbers keep a study from showing anything
     not known        the settings tried cannot be told apart
 """
@@ -27,9 +28,6 @@ MAX_UNSOLVED_SHARE = 0.6
 
 MAX_SOLVED_SHARE = 0.9
 """A greater share of questions that every setting solves leaves nothing to gain."""
-
-MAX_LUCK_SHARE = 0.5
-"""If dev questions cost more than this share of the gain, more of them are advised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +143,19 @@ class Headroom:
             )
         if gain.high < self.goal:
             return "not worth it", (
-                f"A search of {quantity(self.trials, 'trial')} is expected to gain {gain.high:.3f} at most, "
+                f"None of {quantity(len(self.settings), 'setting')} tried gains more than {gain.high:.3f}, "
                 f"less than the {self.goal:g} wanted."
             )
         if not gain.shown:
             return "not known", (
-                "The gain to expect cannot be told apart from 0; raise --calls to try more settings on more "
-                "questions, or widen what is searched."
+                "No setting tried is shown to be better than the baseline; raise --calls to try more "
+                "settings on more questions, or widen what is searched."
             )
         if not self.test or shows is None or gain.value < shows:
             return "change it first", self._unseen(gain)
         return "worth it", (
-            f"A gain of {gain.value:.3f} is expected, and {self.test} test questions show one of "
-            f"{shows:.3f}.{self._more_dev(gain)}"
+            f"The best setting tried gains {gain.value:.3f}, and {self.test} test questions show a gain of "
+            f"{shows:.3f}."
         )
 
     @property
@@ -170,19 +168,11 @@ class Headroom:
         return self.solved is not None and self.solved.always.mean >= MAX_SOLVED_SHARE
 
     def _unseen(self, gain: Gain) -> str:
-        """Returns why test questions would not show the expected gain, and how many would."""
+        """Returns why test questions would not show the gain, and how many would."""
         needed = questions_needed(gain.value, self.judged)
         enough = f"about {needed:,} would" if needed else "no number of them would"
         has = f"{self.test} test questions would not show it" if self.test else "there is no test question"
-        return f"A gain of {gain.value:.3f} is expected, and {has}; {enough}.{self._more_dev(gain)}"
-
-    def _more_dev(self, gain: Gain) -> str:
-        if gain.without_luck - gain.value <= MAX_LUCK_SHARE * gain.without_luck:
-            return ""
-        return (
-            f" With {self.dev} dev questions luck decides much of the choice; with many more the gain would "
-            f"be {gain.without_luck:.3f}."
-        )
+        return f"The best setting tried gains {gain.value:.3f}, and {has}; {enough}."
 
     def to_json(self) -> dict[str, Any]:
         """Returns the output of `ragc headroom --json`."""
@@ -215,15 +205,12 @@ class Headroom:
                 for name, n in (("dev", self.dev), ("test", self.test))
             },
             "needed": {"gain": self.goal, "n": self.needed},
-            "spread": self.spread
-            and {"sd": self.spread.variance**0.5, "p": self.spread.p, "broken": self.spread.broken},
+            "spread": self.spread and {"sd": self.spread.sd, "p": self.spread.p},
             "gain": self.gain
             and {
-                "trials": self.trials,
                 "mean": self.gain.value,
                 "ci": [self.gain.low, self.gain.high],
                 "shown": self.gain.shown,
-                "unlimited_dev": self.gain.without_luck,
             },
             "budget": self.budget,
             "budget_pays": None if self.paid is None else {**self.paid.to_json(), "text": self.paid.text},
@@ -298,11 +285,9 @@ class Headroom:
             few = len(self.settings) < MIN_SETTINGS
             return f"not estimated: {'fewer than three settings were tried' if few else 'no score differs'}"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
-        broken = f"; {spread.broken:.0%} of them are broken and left out of that" if spread.broken else ""
         return (
-            f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {quantity(self.trials, 'trial')} "
-            f"drawn at random{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation "
-            f"beyond the questions', p {spread.p:.4f}{broken})"
+            f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] by the best setting tried{apart}; "
+            f"settings differ by {spread.sd:.3f} (standard deviation beyond the questions', p {spread.p:.4f})"
         )
 
 

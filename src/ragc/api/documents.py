@@ -127,7 +127,7 @@ def label_answers(
     """
     from ragc.core.files import missing_file
     from ragc.errors import UsageError
-    from ragc.metrics.judged.labels import beside, label
+    from ragc.metrics.labels import beside, label
 
     rows = Path(path)
     if not rows.is_file():

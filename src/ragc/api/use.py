@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
     from ragc.core.progress import Progress
-    from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.metrics.reports.runs import ScoredRun
+    from ragc.metrics.compare import RunComparison
+    from ragc.metrics.runs import ScoredRun
     from ragc.reports.page import WrittenReport
     from ragc.reports.rows import RowsSummary
     from ragc.task.answering import Row

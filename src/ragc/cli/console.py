@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
     from ragc.doctor import Check
     from ragc.exports.write import Exported
-    from ragc.metrics.reports.agreement import LabelAgreement
-    from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.metrics.stats.intervals import Interval
+    from ragc.metrics.compare import RunComparison
+    from ragc.metrics.labels import LabelAgreement
+    from ragc.metrics.stats.resample import Interval
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.programs.trace import Event

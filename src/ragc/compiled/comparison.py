@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragc.compiled.evaluate import Evaluation
-from ragc.metrics.reports import compare_runs, runs
-from ragc.metrics.reports.compare_runs import RunComparison
-from ragc.metrics.reports.runs import ScoredRun
+from ragc.metrics import runs
+from ragc.metrics.compare import RunComparison
+from ragc.metrics.compare import compare as compare_runs
+from ragc.metrics.runs import ScoredRun
 from ragc.store.used_questions import TestUse
 
 ROWS = ".jsonl"
@@ -27,7 +28,7 @@ def compare(
     """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first,
     which gets the rows of the other one, if these are there.
 
-    `labels` is a file of a person's labels, which correct the metric `by` (`ragc.metrics.reports.labels`).
+    `labels` is a file of a person's labels, which correct the metric `by` (`ragc.metrics.labels`).
     Where `evaluate` leaves looks at test questions uncounted, both programs are one look; p and intervals are
     adjusted for the looks before. Raises RagcError.
     """
@@ -41,7 +42,7 @@ def compare(
 
     scored = {path: runs.read(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
     first, second = (read_or_score(path) for path in (a, b))
-    compared = compare_runs.compare(first, second, by=by, seed=seed)
+    compared = compare_runs(first, second, by=by, seed=seed)
     if labels is not None:
         compared = compared.corrected(labels, names=(str(a), str(b)))
     return compared.at(_look_of(list(evaluations.values())))

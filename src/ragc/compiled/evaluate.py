@@ -34,12 +34,12 @@ from ragc.core.digest import digest
 from ragc.core.display import describe, interval, quantity
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import UsageError
+from ragc.metrics import runs
 from ragc.metrics.failures import Failures
-from ragc.metrics.judged.without_gold import unscored
-from ragc.metrics.reports import runs
-from ragc.metrics.reports.agreement import AnswerLabels, LabelAgreement, no_judged_metric
-from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.labels import AnswerLabels, LabelAgreement, no_judged_metric
 from ragc.metrics.stats.replicates import VarianceShares
+from ragc.metrics.stats.resample import Interval
+from ragc.metrics.without_gold import unscored
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question

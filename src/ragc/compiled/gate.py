@@ -6,7 +6,7 @@
 
 Each of 0 and 10 is wrong in at most 5% of runs. For 0 every part is shown at 5%. The claims of which any one
 ends a run with 10 share the 5% (Bonferroni). A run that shows a drop below the allowed loss ends with 0. The
-tests are in `ragc.metrics.stats.noninferiority`, the two runs and their questions those of `ragc eval A B`.
+tests are in `ragc.metrics.stats.gate`, the two runs and their questions those of `ragc eval A B`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from ragc.core.display import describe, quantity
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import UsageError
 from ragc.metrics import Metric, get
-from ragc.metrics.reports.compare_runs import RunComparison
-from ragc.metrics.reports.runs import ScoredRun
-from ragc.metrics.stats.intervals import groups_json, in_groups
-from ragc.metrics.stats.multiple import match
-from ragc.metrics.stats.noninferiority import (
+from ragc.metrics.compare import RunComparison
+from ragc.metrics.runs import ScoredRun
+from ragc.metrics.stats.gate import (
     ALPHA,
     Margin,
     margin,
@@ -37,6 +35,8 @@ from ragc.metrics.stats.noninferiority import (
     questions_for_bound,
     questions_needed,
 )
+from ragc.metrics.stats.groups import groups_json, in_groups
+from ragc.metrics.stats.resample import match
 from ragc.store.used_questions import ShownScores, TestUse, question_digest
 
 PASSED, DROPPED, UNCLEAR = 0, 10, 11

@@ -24,7 +24,7 @@ from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.rerank import RERANKER, split
 from ragc.downloads import default_weights, fetch_hub_file, is_hub_file
 from ragc.errors import UsageError
-from ragc.metrics.judged.without_gold import EMBEDDED
+from ragc.metrics.without_gold import EMBEDDED
 from ragc.recipe import Recipe
 from ragc.targets import TARGETS
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ragc.errors import UsageError
 from ragc.metrics.base import Outcome, families
-from ragc.metrics.stats.intervals import Interval, mean_ci
 from ragc.metrics.stats.replicates import VarianceShares, variance_shares
+from ragc.metrics.stats.resample import Interval, mean_ci
 from ragc.programs.base import RagProgram
 from ragc.targets.base import Target
 from ragc.task.answering import Row

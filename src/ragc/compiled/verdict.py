@@ -3,7 +3,7 @@
 The first objective is the primary metric: the recipe named it before anything was measured. The verdict uses
 it alone, so its p and its interval are not adjusted. Among the other metrics some difference appears by
 chance. Their p-values are therefore adjusted and their intervals simultaneous, over the family of all
-reported metrics, as in `ragc eval A B` (`ragc.metrics.stats.multiple`). Where a front is tested, its members
+reported metrics, as in `ragc eval A B` (`ragc.metrics.stats.resample`). Where a front is tested, its members
 are one family too, and the verdict uses `p_front` (`ragc.optimizers.compile.front`).
 """
 
@@ -17,17 +17,21 @@ from ragc.errors import UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.base import Objective, is_judge
 from ragc.metrics.short_answer import acc, f1
-from ragc.metrics.stats.intervals import (
+from ragc.metrics.stats.groups import groups_json
+from ragc.metrics.stats.resample import (
+    Contrast,
     Interval,
     Paired,
     Verdict,
-    groups_json,
+    adjust_family,
+    after_looks,
+    holm,
     paired,
+    pooled_paired,
     power_note,
     verdict,
+    widen,
 )
-from ragc.metrics.stats.multiple import Contrast, adjust_family, after_looks, holm, widen
-from ragc.metrics.stats.ratios import pooled_paired
 from ragc.store.used_questions import TestUse
 from ragc.task.answering import Row, groups_of
 from ragc.task.base import Task, columns_of

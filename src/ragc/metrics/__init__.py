@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ragc.core.plugins import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import Grader, GraderInputs, GraderKind, JudgeCall, Metric, Outcome, Unit
+from ragc.metrics.base import Grader, GraderKind, JudgeCall, Metric, Outcome, Unit
 from ragc.records import Question
 
 if TYPE_CHECKING:
-    from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
     from ragc.store.calls import CallStore
 
@@ -41,7 +40,7 @@ __all__ = [
 _FAMILIES = (
     "short_answer",
     "judge",
-    "judged.without_gold",
+    "without_gold",
     "crag",
     "alce",
     "citations",
@@ -60,7 +59,7 @@ METRICS: tuple[Metric, ...]
 
 def _guard(metric: Metric, subject: str) -> Metric:
     """Returns the metric of another package, whose errors and wrong scores are blamed on it."""
-    from ragc.metrics.added import guard
+    from ragc.metrics.own import guard
 
     return guard(metric, subject)
 
@@ -90,8 +89,8 @@ def get(metric_id: str, *, load: bool = False) -> Metric:
         raise UsageError(
             f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
         )
-    own = [metric.id for family in _FAMILIES for metric in _family(family)]
-    raise UnknownName("metric", metric_id, (*own, *ADDED.about()))
+    listed = [metric.id for family in _FAMILIES for metric in _family(family)]
+    raise UnknownName("metric", metric_id, (*listed, *ADDED.about()))
 
 
 def _own(metric_id: str) -> Metric | None:
@@ -131,7 +130,7 @@ def _family(name: str, *, columns: bool = True) -> tuple[Metric, ...]:
 def need_answers(metric_ids: Iterable[str]) -> bool:
     """Returns whether any of the metrics compares with gold answers; functions of the user's own may."""
     from ragc.metrics import cost, retrieval
-    from ragc.metrics.judged.without_gold import NO_GOLD
+    from ragc.metrics.without_gold import NO_GOLD
 
     without = {metric.id.partition("@")[0] for metric in (*cost.METRICS, *retrieval.METRICS)} | NO_GOLD
     return any(metric_id.partition("@")[0] not in without for metric_id in metric_ids)
@@ -156,8 +155,7 @@ def grader_kinds(families: Sequence[str]) -> tuple[GraderKind, ...]:
     """Returns the graders of ragc that make the findings of `families`."""
     if not families:
         return ()
-    from ragc.metrics import citations, crag, judge
-    from ragc.metrics.judged import without_gold
+    from ragc.metrics import citations, crag, judge, without_gold
 
     kinds = (*crag.GRADERS, *judge.GRADERS, *without_gold.GRADERS, *citations.GRADERS)
     by_family = {kind.family: kind for kind in kinds}
@@ -177,15 +175,10 @@ def make_graders(
     verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
     is missing; UnknownName for an unknown option.
     """
+    from ragc.metrics.entailment import make
 
-    @cache
-    def entailer() -> Entailer:
-        from ragc.metrics import entailment
-
-        return entailment.make(settings.entailment, ask, store=store)
-
-    inputs = GraderInputs(settings, ask, entailer)
-    return {kind.family: kind.build(inputs) for kind in grader_kinds(families)}
+    entailer = cache(lambda: make(settings.entailment, ask, store=store))
+    return {kind.family: kind.build(settings, ask, entailer) for kind in grader_kinds(families)}
 
 
 def most_judge_calls(families: Sequence[str], settings: GraderSettings, question: Question) -> float:

@@ -13,8 +13,7 @@ None scores 0 in all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ragc.errors import UsageError
@@ -62,31 +61,10 @@ def found_readings(outcome: Outcome) -> list[bool] | None:
     return [any(normalise(answer) in prediction for answer in answers) for answers in answer_lists]
 
 
-@dataclass(frozen=True, slots=True)
-class ListScores:
-    """QAMPARI's scores of one answered question, each 0..1.
+def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Returns the scores of a comma-separated list against `answers`, the aliases of each.
 
-    `rec_5` counts five right answers as all of them.
-    """
-
-    prec: float
-    rec: float
-    rec_5: float
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of `prec` and `rec`."""
-        return harmonic(self.prec, self.rec)
-
-    @property
-    def f1_5(self) -> float:
-        """The harmonic mean of `prec` and `rec_5`."""
-        return harmonic(self.prec, self.rec_5)
-
-
-def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListScores:
-    """Returns the scores of a comma-separated list against `answers`, the aliases of each; at least one
-    answer.
+    `rec_5` counts five right answers as all of them, and `f1_5` is its F1.
 
     A repeated item counts each time in the precision, once in the recall. Items that are empty after
     normalisation do not count; without any item, all scores are 0.
@@ -97,7 +75,10 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListSco
     known = set().union(*golds)
     hits = sum(not gold.isdisjoint(answer_items) for gold in golds)
     precision = sum(item in known for item in answer_items) / len(answer_items) if answer_items else 0.0
-    return ListScores(precision, hits / len(golds), min(_RECALL_CAP, hits) / min(_RECALL_CAP, len(golds)))
+    recall = hits / len(golds)
+    recall_5 = min(_RECALL_CAP, hits) / min(_RECALL_CAP, len(golds))
+    scores = {"prec": precision, "rec": recall, "rec_5": recall_5}
+    return scores | {"f1": harmonic(precision, recall), "f1_5": harmonic(precision, recall_5)}
 
 
 def harmonic(a: float, b: float) -> float:
@@ -110,13 +91,13 @@ def is_list(outcome: Outcome) -> bool:
     return bool(outcome.extra.get("answers"))
 
 
-def list_scores(outcome: Outcome) -> ListScores | None:
-    """Returns QAMPARI's scores of `outcome`; None when it has no gold answers."""
+def list_scores(outcome: Outcome) -> dict[str, float]:
+    """Returns QAMPARI's scores of `outcome`; none when it has no gold answers."""
     listed = outcome.extra.get("answers") or [list(outcome.answers)]
     if not isinstance(listed, list):
         raise UsageError(f"`answers` of a QAMPARI question is a list of lists; found {listed!r:.80}.")
     golds = [_texts(aliases, "answers") for aliases in listed]
-    return qampari(outcome.prediction, golds) if any(golds) else None
+    return qampari(outcome.prediction, golds) if any(golds) else {}
 
 
 def _texts(value: object, name: str) -> list[str]:
@@ -128,36 +109,28 @@ def _texts(value: object, name: str) -> list[str]:
     return texts
 
 
-def _of_readings(id: str, about: str, *, whole: bool) -> Metric:
-    def score(outcome: Outcome) -> float | None:
+def _metric(id: str, about: str, score: Callable[[Outcome], float | None]) -> Metric:
+    def of_texts(outcome: Outcome) -> float | None:
         check_text(id, outcome)
-        hits = found_readings(outcome)
-        if hits is None:
-            return None
-        return float(all(hits)) if whole else sum(hits) / len(hits)
+        return score(outcome)
 
-    return Metric(id, about, "share", True, score)
+    return Metric(id, about, "share", True, of_texts)
 
 
 def _of_list(name: str, about: str) -> Metric:
-    id = f"qampari_{name}"
-
-    def score(outcome: Outcome) -> float | None:
-        check_text(id, outcome)
-        scores = list_scores(outcome)
-        return None if scores is None else float(getattr(scores, name))
-
-    return Metric(id, about, "share", True, score)
+    return _metric(f"qampari_{name}", about, lambda outcome: list_scores(outcome).get(name))
 
 
 METRICS = (
-    _of_readings(
+    _metric(
         "alce_str_em",
         "ALCE: share of a question's readings with a short answer in the prediction",
-        whole=False,
+        lambda outcome: sum(hits) / len(hits) if (hits := found_readings(outcome)) else None,
     ),
-    _of_readings(
-        "alce_str_hit", "ALCE: every reading of the question has a short answer in the prediction", whole=True
+    _metric(
+        "alce_str_hit",
+        "ALCE: every reading of the question has a short answer in the prediction",
+        lambda outcome: float(all(hits)) if (hits := found_readings(outcome)) else None,
     ),
     _of_list("prec", "QAMPARI: share of the listed items that are gold answers"),
     _of_list("rec", "QAMPARI: share of the gold answers that are listed"),

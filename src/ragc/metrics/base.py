@@ -13,14 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragc.core.counters import Counters, counting
+from ragc.core.extras import require
 from ragc.errors import MetricFailure, RagcError, RequestRefused, TargetUnavailable, UsageError
 from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
-    from ragc.metrics.entailment.base import Entailer
     from ragc.metrics.settings import GraderSettings
 
 Unit = Literal["share", "balance", "score", "count", "usd", "seconds"]
@@ -225,6 +226,29 @@ class JudgeCall(Protocol):
         ...
 
 
+Pair = tuple[str, str]
+"""A premise (the given text) and a hypothesis (the statement that may follow from it)."""
+
+Verdict = bool | None
+"""Whether the premise entails the hypothesis; None for an unreadable verdict, which counts as no."""
+
+
+class Entailer(Protocol):
+    """Decides which premises entail their hypotheses."""
+
+    @property
+    def name(self) -> str:
+        """The backend and every setting that affects a verdict, as printed in reports."""
+        ...
+
+    async def entails(self, pairs: Sequence[Pair], /) -> Sequence[Verdict]:
+        """Returns a verdict for each of `pairs`, in order. Pairs must be distinct.
+
+        Raises RagcError when the model cannot be loaded, run or reached.
+        """
+        ...
+
+
 class Grader(Protocol):
     """Produces the findings that the metrics of one family read."""
 
@@ -244,34 +268,19 @@ class Grader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GraderInputs:
-    """The inputs of graders: the settings of a recipe, the judge (None without one) and a store of verdicts.
-
-    `entailer` makes the backend that decides entailment, one for all graders.
-    """
-
-    settings: GraderSettings
-    ask: JudgeCall | None
-    entailer: Callable[[], Entailer]
-
-
-def never(settings: GraderSettings) -> str | None:
-    """For graders that ask no judge."""
-    return None
-
-
-@dataclass(frozen=True, slots=True)
 class GraderKind:
     """The record of the grader of a family of metrics.
 
-    `build` makes it. `asks` says what asks the judge under given settings: the setting, "" for the metrics of
-    the family themselves, None for nothing. `calls` bounds the typed calls of the judge for one question;
-    infinite where they depend on the length of the answer. `entails` is set where entailment is decided.
+    `build` makes it from the settings of a recipe, the judge (None without one) and the maker of the one
+    backend that decides entailment. `asks` says what asks the judge under given settings: the setting, "" for
+    the metrics of the family themselves, None for nothing. `calls` bounds the typed calls of the judge for
+    one question; infinite where they depend on the length of the answer. `entails` is set where entailment is
+    decided.
     """
 
     family: str
-    build: Callable[[GraderInputs], Grader]
-    asks: Callable[[GraderSettings], str | None] = never
+    build: Callable[[GraderSettings, JudgeCall | None, Callable[[], Entailer]], Grader]
+    asks: Callable[[GraderSettings], str | None] = lambda settings: None
     calls: Callable[[GraderSettings, Question], float] = lambda settings, question: 0
     entails: bool = False
 
@@ -290,6 +299,21 @@ async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
         except MetricFailure as error:
             findings[grader.family] = Finding(0.0, grader.backend, error)
     return replace(outcome, findings=findings)
+
+
+def library(module: str, what: str) -> Any:
+    """Returns the imported `module`, which `what` needs. Raises UsageError when it is not installed."""
+    require(module.partition(".")[0], what)
+    return import_module(module)
+
+
+def incomplete(metric: Metric, like: str) -> Metric:
+    """Returns `metric` for listings alone: scoring raises UsageError, which names one to write, `like`."""
+
+    def refuse(outcome: Outcome) -> float | None:
+        raise UsageError(f"{metric.id} scores nothing until it is named in full, as in {like}.")
+
+    return replace(metric, score=refuse)
 
 
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
@@ -348,8 +372,6 @@ class Scorer:
         Raises RagcError when a finding cannot be determined for another reason.
         """
         needed = [self.assessors[family] for family in families(self.metrics)]
-        if not needed:
-            return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
         with counting(Counters()) as cost:
             known = await grade(outcome, needed)
         failed = {family: found.failure for family, found in known.findings.items() if found.failure}

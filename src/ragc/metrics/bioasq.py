@@ -18,8 +18,8 @@ Reference: Balikas et al. 2013, "Evaluation Framework Specifications" of BioASQ 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ragc.metrics.base import Metric, Outcome
 
@@ -35,27 +35,16 @@ _ENDS = re.compile(r"^[\W_]+|[\W_]+$")
 _YES_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
 
-class ListScore(NamedTuple):
-    """Precision, recall and F1 of one list, each 0..1."""
-
-    precision: float
-    recall: float
-    f1: float
-
-
 def split_items(text: str) -> list[str]:
     """Returns the items in `text`: its lines, else its parts between semicolons, else between commas.
 
     Bullets, numbers, citation marks such as [1], and "and" before the last item are removed.
     """
-    lines = [_BULLET.sub("", line) for line in _MARK.sub("", text).splitlines() if line.strip()]
-    if len(lines) > 1:
-        parts = lines
-    else:
-        whole = "".join(lines)
-        parts = whole.split(";" if ";" in whole else ",")
-        if len(parts) > 1:
-            parts[-1] = re.sub(r"^\s*(?:and|or)\s+", "", parts[-1])
+    parts = [_BULLET.sub("", line) for line in _MARK.sub("", text).splitlines() if line.strip()]
+    if len(parts) == 1:
+        parts = parts[0].split(";" if ";" in parts[0] else ",")
+        last = re.sub(r"^\s*(?:and|or)\s+", "", parts[-1]) if len(parts) > 1 else parts[-1]
+        parts[-1] = last
     return [item for item in (part.strip().rstrip(".").strip() for part in parts) if item]
 
 
@@ -67,7 +56,7 @@ def fold(item: str) -> str:
     return _ENDS.sub("", plain) or plain
 
 
-def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListScore:
+def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> tuple[float, float, float]:
     """Returns the precision, recall and F1 of the items of `prediction` against `groups` of synonyms.
 
     Each group counts once.
@@ -81,9 +70,9 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListS
             del left[match]
             right += 1
     if not right:
-        return ListScore(0.0, 0.0, 0.0)
+        return 0.0, 0.0, 0.0
     precision, recall = right / len(items), right / len(groups)
-    return ListScore(precision, recall, 2 * precision * recall / (precision + recall))
+    return precision, recall, 2 * precision * recall / (precision + recall)
 
 
 def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:
@@ -107,9 +96,8 @@ def groups_of(outcome: Outcome) -> list[list[str]]:
     lists.
     """
     exact = outcome.extra.get("exact_answer")
-    if not isinstance(exact, list):
-        exact = [exact]
-    groups = [list(item) if isinstance(item, list) else [item] for item in exact]
+    listed = exact if isinstance(exact, list) else [exact]
+    groups = [list(item) if isinstance(item, list) else [item] for item in listed]
     if outcome.extra.get("type") == "factoid":  # a flat list holds synonyms of one answer
         groups = [[text for group in groups for text in group]]
     texts = [[text for text in group if isinstance(text, str) and text.strip()] for group in groups]
@@ -130,20 +118,26 @@ def macro_f1_of(
     return (f1(yes_right, yes_avoided, gold_no) + f1(no_right, no_avoided, gold_yes)) / 2
 
 
-def _of_list(name: str, about: str) -> Metric:
-    def score(outcome: Outcome) -> float | None:
-        groups = groups_of(outcome) if outcome.extra.get("type") == "list" else []
-        return float(getattr(list_score(outcome.prediction, groups), name)) if groups else None
+def _metric(
+    type: str, id: str, about: str, of: Callable[[str | None, list[list[str]]], float | None]
+) -> Metric:
+    """Returns a metric of questions of one `type`: `of(prediction, groups)`, of at least one group."""
 
-    return Metric(f"bioasq_list_{name[0]}", about, "share", True, score)
+    def score(outcome: Outcome) -> float | None:
+        groups = groups_of(outcome) if outcome.extra.get("type") == type else []
+        return of(outcome.prediction, groups) if groups else None
+
+    return Metric(id, about, "share", True, score)
+
+
+def _of_list(part: int, id: str, about: str) -> Metric:
+    return _metric("list", id, about, lambda prediction, groups: list_score(prediction, groups)[part])
 
 
 def _of_factoid(id: str, about: str, score_rank: Callable[[int], float]) -> Metric:
-    def score(outcome: Outcome) -> float | None:
-        groups = groups_of(outcome) if outcome.extra.get("type") == "factoid" else []
-        return score_rank(first_right(outcome.prediction, groups)) if groups else None
-
-    return Metric(id, about, "share", True, score)
+    return _metric(
+        "factoid", id, about, lambda prediction, groups: score_rank(first_right(prediction, groups))
+    )
 
 
 def _of_yes_no(id: str, about: str, holds: Callable[[str, str], bool]) -> Metric:
@@ -169,22 +163,10 @@ COLUMNS: tuple[Metric, ...] = (
 """The columns from which `bioasq_macro_f1` is computed; it is non-decreasing in each of their means."""
 
 
-def _with_columns(metric: Metric, columns: Iterable[Metric], combine: Callable[..., float]) -> Metric:
-    return Metric(
-        metric.id,
-        metric.about,
-        metric.unit,
-        metric.higher_is_better,
-        metric.score,
-        pools=tuple(column.id for column in columns),
-        combine=combine,
-    )
-
-
 METRICS: tuple[Metric, ...] = (
-    _of_list("f1", "BioASQ list questions: F1 of the items, synonyms counted once"),
-    _of_list("precision", "BioASQ list questions: share of the items named that are right"),
-    _of_list("recall", "BioASQ list questions: share of the right items that are named"),
+    _of_list(2, "bioasq_list_f", "BioASQ list questions: F1 of the items, synonyms counted once"),
+    _of_list(0, "bioasq_list_p", "BioASQ list questions: share of the items named that are right"),
+    _of_list(1, "bioasq_list_r", "BioASQ list questions: share of the right items that are named"),
     _of_factoid(
         "bioasq_mrr", "BioASQ factoids: 1 / rank of the first right of five", lambda r: 1 / r if r else 0.0
     ),
@@ -194,13 +176,13 @@ METRICS: tuple[Metric, ...] = (
     _of_factoid(
         "bioasq_lacc", "BioASQ factoids: one of five candidates is right (lenient)", lambda r: float(r > 0)
     ),
-    _with_columns(
+    replace(
         _of_yes_no(
             "bioasq_macro_f1",
             "BioASQ yes/no questions: mean of the F1 of yes and of no",
             lambda answer, gold: answer == gold,
         ),
-        COLUMNS,
-        macro_f1_of,
+        pools=tuple(column.id for column in COLUMNS),
+        combine=macro_f1_of,
     ),
 )

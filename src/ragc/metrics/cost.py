@@ -8,8 +8,7 @@ count them.
 
 from __future__ import annotations
 
-from ragc.errors import UsageError
-from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.base import Metric, Unit, incomplete
 
 BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 """Costs that can be restricted to a part, and the kind of part."""
@@ -17,32 +16,29 @@ BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
 
 def of(name: str, part: str) -> Metric:
     """Returns the metric `name@part`; `name` is a key of `BY`."""
-    whole, id = {metric.id: metric for metric in METRICS}[name], f"{name}@{part}"
-
-    def read(outcome: Outcome) -> float | None:
-        return None if name not in outcome.counters else float(outcome.counters.get(id, 0))
-
-    return Metric(id, f"{whole.about}, {BY[name]} {part!r} only", whole.unit, False, read)
+    total, id = {metric.id: metric for metric in METRICS}[name], f"{name}@{part}"
+    return Metric(
+        id,
+        f"{total.about}, {BY[name]} {part!r} only",
+        total.unit,
+        False,
+        lambda outcome: float(outcome.counters.get(id, 0)) if name in outcome.counters else None,
+    )
 
 
 def _counter(id: str, about: str, unit: Unit) -> Metric:
-    def read(outcome: Outcome) -> float | None:
-        value = outcome.counters.get(id)
-        return None if value is None else float(value)
-
-    return Metric(id, about, unit, False, read)
-
-
-def _family(name: str, about: str) -> Metric:
-    def raise_incomplete(outcome: Outcome) -> float | None:
-        raise UsageError(
-            f"{name}@{BY[name]} counts nothing until the {BY[name]} is named, as in {_LIKE[name]}."
-        )
-
-    return Metric(f"{name}@{BY[name]}", about, "count", False, raise_incomplete)
+    return Metric(
+        id,
+        about,
+        unit,
+        False,
+        lambda outcome: float(outcome.counters[id]) if id in outcome.counters else None,
+    )
 
 
-_LIKE = {"lm_calls": "lm_calls@proxy", "tokens": "tokens@proxy", "searches": "searches@web"}
+def _part(name: str, about: str, like: str) -> Metric:
+    return incomplete(Metric(f"{name}@{BY[name]}", about, "count", False, lambda outcome: None), like)
+
 
 METRICS = (
     _counter("lm_calls", "calls of language models", "count"),
@@ -52,7 +48,7 @@ METRICS = (
     _counter("searches", "searches in all sources", "count"),
     _counter("used", "searches whose passages the model read; the others were discarded", "count"),
     _counter("used_local", "as used, of the source `local` alone", "count"),
-    _family("lm_calls", "calls of the models with one role"),
-    _family("tokens", "tokens read and written by the models with one role"),
-    _family("searches", "searches in one source"),
+    _part("lm_calls", "calls of the models with one role", "lm_calls@proxy"),
+    _part("tokens", "tokens read and written by the models with one role", "tokens@proxy"),
+    _part("searches", "searches in one source", "searches@web"),
 )

@@ -34,10 +34,10 @@ the judge. A typographic apostrophe in "I don’t know" counts as a plain one.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UsageError
 from ragc.metrics import judge
 from ragc.metrics.base import GraderKind, JudgeCall, Metric, Outcome
 from ragc.records import Question
@@ -53,36 +53,29 @@ POINTS: Mapping[Verdict, float] = {"correct": 1.0, "missing": 0.0, "hallucinatio
 """The contribution of each verdict to `crag_score`."""
 
 
-def verdict(outcome: Outcome) -> Verdict:
-    """Returns the verdict in the findings of `outcome`; raises UsageError when it is absent or invalid."""
-    finding = outcome.finding(FAMILY)
-    label = finding.get("verdict") if isinstance(finding, dict) else None
-    for known in POINTS:
-        if label == known:
-            return known
-    raise UsageError(
-        f"A finding of the family {FAMILY!r} is an object whose `verdict` is one of {', '.join(POINTS)}; "
-        f"found {finding!r}."
-    )
-
-
-def balance(outcome: Outcome) -> float:
-    """Returns 1 for a correct answer, 0 for a missing one, -1 for a hallucination."""
-    return POINTS[verdict(outcome)]
-
-
 def _share(id: str, about: str, of: Verdict, higher_is_better: bool) -> Metric:
-    def score(outcome: Outcome) -> float:
-        return float(verdict(outcome) == of)
-
-    return Metric(id, about, "share", higher_is_better, score, reads=FAMILY)
+    return Metric(
+        id,
+        about,
+        "share",
+        higher_is_better,
+        lambda outcome: float(outcome.finding(FAMILY)["verdict"] == of),
+        reads=FAMILY,
+    )
 
 
 METRICS = (
     _share("crag_acc", "CRAG: exact or judged correct", "correct", True),
     _share("crag_halluc", "CRAG: neither correct nor missing", "hallucination", False),
     _share("crag_miss", "CRAG: says that it does not know, or says nothing", "missing", False),
-    Metric("crag_score", "CRAG: crag_acc minus crag_halluc", "balance", True, balance, reads=FAMILY),
+    Metric(
+        "crag_score",
+        "CRAG: crag_acc minus crag_halluc",
+        "balance",
+        True,
+        lambda outcome: POINTS[outcome.finding(FAMILY)["verdict"]],
+        reads=FAMILY,
+    ),
 )
 
 
@@ -95,102 +88,87 @@ INVALID = "invalid question"
 _UNSURE = "i don't know"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
-CragVerdict = dict[str, str]
-
 
 class CragAssessor:
     """Determines CRAG's verdict; `settings.crag_judge` and `settings.alternatives` choose the rule.
 
-    Raises UnknownName for an unknown rule, UsageError when the rule needs a judge and `ask` is None.
+    Raises UsageError when the rule needs a judge and `ask` is None.
     """
 
     family = FAMILY
 
     def __init__(self, ask: JudgeCall | None, settings: GraderSettings) -> None:
-        rules: dict[str, Callable[[Outcome, str, Sequence[str]], Awaitable[CragVerdict]]] = {
-            "ragx": self._ragx,
-            "meta": self._meta,
-            "none": self._none,
-        }
-        if settings.crag_judge == "auto":
-            settings = settings.replace(crag_judge="none" if ask is None else "ragx")
-        if settings.crag_judge not in rules:
-            raise UnknownName("crag_judge", settings.crag_judge, (*rules, "auto"))
-        if ask is None and settings.crag_judge != "none":
+        self._rule, self._ask = settings.crag_judge, ask
+        if self._rule == "auto":
+            self._rule = "none" if ask is None else "ragx"
+        if ask is None and self._rule != "none":
             raise UsageError(
-                f"crag_judge = {settings.crag_judge!r} asks a judge, and there is none; add [targets.judge], "
+                f"crag_judge = {self._rule!r} asks a judge, and there is none; add [targets.judge], "
                 'or set crag_judge = "none" to accept exact answers only.'
             )
-        self._ask, self._settings = ask, settings
-        self._rule = rules[settings.crag_judge]
+        self._alternatives = settings.alternatives
 
     @property
     def backend(self) -> str:
         """The judge, its prompt and the options, as printed in reports."""
-        which = "all gold answers" if self._settings.alternatives else "first gold answer"
-        if self._ask is None or self._settings.crag_judge == "none":
+        which = "all gold answers" if self._alternatives else "first gold answer"
+        if self._ask is None or self._rule == "none":
             return f"exact answers only, {which}"
-        cut = f", cut to {CUT} words and marks" if self._settings.crag_judge == "meta" else ""
-        return f"judge {self._ask.name}, prompt {self._settings.crag_judge}, {which}{cut}"
+        cut = f", cut to {CUT} words and marks" if self._rule == "meta" else ""
+        return f"judge {self._ask.name}, prompt {self._rule}, {which}{cut}"
 
-    async def assess(self, outcome: Outcome) -> CragVerdict:
+    async def assess(self, outcome: Outcome) -> dict[str, str]:
         """Returns the finding for `outcome`, with at most one call; with `meta`, one per gold answer that
         counts.
         """
         prediction = judge.prediction_text(outcome)
-        if self._settings.crag_judge == "meta":
+        if self._rule == "meta":
             prediction = first_tokens(prediction, CUT)
         if not prediction:
             return _verdict("missing", "empty")
         if is_unsure(prediction):
             return _verdict("missing", "missing")
-        golds = judge.golds(outcome)[: None if self._settings.alternatives else 1]
+        golds = judge.golds(outcome)[: None if self._alternatives else 1]
         if not golds:
             return _verdict("hallucination", "no_gold")
         if any(judge.same_text(prediction, gold) for gold in golds):
             return _verdict("correct", "exact")
-        return await self._rule(outcome, prediction, golds)
+        if self._ask is None or self._rule == "none":
+            return _verdict("hallucination", "exact")
+        return await self._judge(self._ask, outcome, prediction, golds)
 
-    async def _none(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
-        return _verdict("hallucination", "exact")
+    async def _judge(
+        self, ask: JudgeCall, outcome: Outcome, prediction: str, golds: Sequence[str]
+    ) -> dict[str, str]:
+        from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 
-    async def _ragx(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
-        from ragc.signatures.judge import JudgeAnswer
+        meta = self._rule == "meta"
 
-        left = [gold for gold in golds if not _only_invalid(gold)]
-        if len(left) < len(golds) and _only_invalid(prediction):
+        def invalid(text: str) -> bool:
+            return "invalid" in text.lower() if meta else text.lower().strip(" .!\"'") == INVALID
+
+        left = [gold for gold in golds if not invalid(gold)]
+        if invalid(prediction) and len(left) < len(golds):
             return _verdict("correct", "invalid")
-        if not left:
+        if not left or (meta and invalid(prediction)):
             return _verdict("hallucination", "invalid")
-        return _by_judge([await self._ask_judge(JudgeAnswer, outcome, prediction, gold_answers=left)])
-
-    async def _meta(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
-        from ragc.signatures.judge import JudgeAnswerStrictly
-
-        refuses = _has_invalid(prediction)
-        if refuses and any(map(_has_invalid, golds)):
-            return _verdict("correct", "invalid")
-        left = [] if refuses else [gold for gold in golds if not _has_invalid(gold)]
-        if not left:
-            return _verdict("hallucination", "invalid")
-        replies: list[bool | None] = []
-        for gold in left:
-            replies.append(await self._ask_judge(JudgeAnswerStrictly, outcome, prediction, gold_answer=gold))
-            if replies[-1]:
-                break
-        return _by_judge(replies)
-
-    async def _ask_judge(
-        self, signature: Any, outcome: Outcome, prediction: str, **gold: str | list[str]
-    ) -> bool | None:
-        return await judge.ask_correct(
-            cast(JudgeCall, self._ask),  # a rule that needs a judge was refused above
-            signature,
-            question=outcome.question,
-            query_time=outcome.query_time or "unknown",
-            **gold,
-            prediction=prediction,
+        asked: list[dict[str, Any]] = (
+            [{"gold_answer": gold} for gold in left] if meta else [{"gold_answers": left}]
         )
+        unreadable = False
+        for gold in asked:
+            reply = await judge.ask_judge(
+                ask,
+                JudgeAnswerStrictly if meta else JudgeAnswer,
+                question=outcome.question,
+                query_time=outcome.query_time or "unknown",
+                **gold,
+                prediction=prediction,
+            )
+            if reply and reply["correct"]:
+                return _verdict("correct", "judge")
+            unreadable |= reply is None
+        return _verdict("hallucination", "unreadable" if unreadable else "judge")
 
 
 def is_unsure(prediction: str) -> bool:
@@ -204,27 +182,12 @@ def first_tokens(text: str, n: int) -> str:
     return text if len(ends) <= n else text[: ends[n - 1]]
 
 
-def _verdict(verdict: Verdict, by: str) -> CragVerdict:
+def _verdict(verdict: Verdict, by: str) -> dict[str, str]:
     return {"verdict": verdict, "by": by}
 
 
-def _by_judge(replies: Sequence[bool | None]) -> CragVerdict:
-    if any(replies):
-        return _verdict("correct", "judge")
-    return _verdict("hallucination", "unreadable" if None in replies else "judge")
-
-
-def _only_invalid(text: str) -> bool:
-    return text.lower().strip(" .!\"'") == INVALID
-
-
-def _has_invalid(text: str) -> bool:
-    return "invalid" in text.lower()
-
-
 def _asks(settings: GraderSettings) -> str | None:
-    judged = settings.crag_judge in ("ragx", "meta")
-    return f'crag_judge = "{settings.crag_judge}"' if judged else None
+    return f'crag_judge = "{settings.crag_judge}"' if settings.crag_judge in ("ragx", "meta") else None
 
 
 def _calls(settings: GraderSettings, question: Question) -> float:
@@ -233,4 +196,4 @@ def _calls(settings: GraderSettings, question: Question) -> float:
     return len(question.answers) if settings.crag_judge == "meta" and settings.alternatives else 1
 
 
-GRADERS = (GraderKind(FAMILY, lambda inputs: CragAssessor(inputs.ask, inputs.settings), _asks, _calls),)
+GRADERS = (GraderKind(FAMILY, lambda settings, ask, _: CragAssessor(ask, settings), _asks, _calls),)

@@ -51,33 +51,30 @@ class Failures:
 
         `marks` are the kind of failure and the id of each question, "" for a kind that is no failure.
         """
-        counts: dict[str, int] = {}
-        first: dict[str, str] = {}
+        counts, shown = Counter[str](), dict[str, str]()
         every = list(reasons)
-        for reason in every:
-            if reason:
-                sentence = reason.partition(". ")[0].rstrip(".")
-                counts[sentence] = counts.get(sentence, 0) + 1
-                first.setdefault(sentence, _one_line(reason))
-        order = sorted(counts, key=lambda sentence: -counts[sentence])[:REASONS]
+        for reason in filter(None, every):
+            sentence = reason.partition(". ")[0].rstrip(".")
+            counts[sentence] += 1
+            shown.setdefault(sentence, _one_line(reason))
         failed = [(kind, name) for kind, name in marks if kind]
         return cls(
-            sum(counts.values()),
+            counts.total(),
             len(every),
-            tuple((first[one], counts[one]) for one in order),
+            tuple((shown[sentence], n) for sentence, n in counts.most_common(REASONS)),
             _by_kind(Counter(kind for kind, _ in failed)),
             tuple(name for _, name in failed)[:IDS],
         )
 
     def __add__(self, other: Failures) -> Failures:
         """Returns the failures among the questions of both."""
-        counts = dict(self.reasons)
-        for text, n in other.reasons:
-            counts[text] = counts.get(text, 0) + n
-        order = sorted(counts.items(), key=lambda reason: -reason[1])[:REASONS]
-        kinds = _by_kind(Counter(dict(self.kinds)) + Counter(dict(other.kinds)))
-        ids = (*self.ids, *other.ids)[:IDS]
-        return Failures(self.n + other.n, self.of + other.of, tuple(order), kinds, ids)
+        return Failures(
+            self.n + other.n,
+            self.of + other.of,
+            tuple((Counter(dict(self.reasons)) + Counter(dict(other.reasons))).most_common(REASONS)),
+            _by_kind(Counter(dict(self.kinds)) + Counter(dict(other.kinds))),
+            (*self.ids, *other.ids)[:IDS],
+        )
 
     @property
     def share(self) -> float:
@@ -110,17 +107,12 @@ class Failures:
             return ""
         others = self.n - self.reasons[0][1]
         more = f" (and {others} for other reasons)" if others else ""
-        return f"{self.n} of {quantity(self.of, 'question')} failed: {self._how}{self.reason}{more}"
-
-    @property
-    def _how(self) -> str:
-        """The kinds and the ids, unless all replies were unreadable, as the reason says."""
-        kinds = ", ".join(f"{n} {kind}" for kind, n in self.kinds)
-        if not kinds or self.kinds[0][0] == "unreadable":
-            return ""
-        others = f" and {self.n - len(self.ids)} more" if self.n > len(self.ids) else ""
-        noun = "id" if self.n == 1 else "ids"
-        return f"{kinds} ({noun} {', '.join(self.ids)}{others}); "
+        how = ""
+        if self.kinds and self.kinds[0][0] != "unreadable":  # what is unreadable, the reason says
+            left = f" and {self.n - len(self.ids)} more" if self.n > len(self.ids) else ""
+            ids = f"{'id' if self.n == 1 else 'ids'} {', '.join(self.ids)}{left}"
+            how = f"{', '.join(f'{n} {kind}' for kind, n in self.kinds)} ({ids}); "
+        return f"{self.n} of {quantity(self.of, 'question')} failed: {how}{self.reason}{more}"
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only; `from_json` is the inverse."""
@@ -134,10 +126,7 @@ class Failures:
         """
         kinds = dict.fromkeys(KINDS, 0) | dict(self.kinds)
         kinds["unreadable"] += self.n - sum(kinds.values())
-        return {
-            "failures": kinds,
-            "failure_reasons": self.reasons_json(),
-        }
+        return {"failures": kinds, "failure_reasons": self.reasons_json()}
 
     def reasons_json(self) -> list[dict[str, Any]]:
         """Returns the reasons alone, as JSON values."""

@@ -14,7 +14,9 @@ imitate another field of the prompt, and with the markers of chat templates defu
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ragc.core import counters
@@ -22,6 +24,9 @@ from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.base import GraderKind, JudgeCall, Metric, Outcome
 
 FAMILY = "judge"
+
+LONGEST = 6000
+"""Maximum characters of a text for a judge, about 1,500 tokens; ALCE's three passages have some 2,000."""
 
 _OPENS_A_MARKER = re.compile(r"[<\[](?=[<\[/|｜]|[^\W\d])")
 
@@ -55,18 +60,34 @@ def prediction_text(outcome: Outcome) -> str:
     return prediction.strip()
 
 
-async def ask_correct(ask: JudgeCall, signature: Any, **inputs: str | list[str]) -> bool | None:
-    """Returns the judge's output `correct`; None, counted as dropped, when its reply cannot be read.
+def truncate(text: str, longest: float) -> str:
+    """Returns `text`, or its first `longest` characters without a word cut in half at the end."""
+    if len(text) <= longest:
+        return text
+    most = int(longest)
+    return text[: most + 1].rpartition(" ")[0] or text[:most]
 
-    `inputs` are converted by `as_data` first. Errors of the endpoint are raised: they say nothing about the
-    prediction.
+
+async def ask_judge(
+    ask: JudgeCall, signature: Any, longest: float = math.inf, **inputs: str | list[str]
+) -> Mapping[str, Any] | None:
+    """Returns the outputs of the judge; None, counted as dropped, when its reply cannot be read.
+
+    `inputs` are converted by `as_data`, and cut to their first `longest` characters. Errors of the endpoint
+    are raised: they say nothing about the answer.
     """
-    safe_inputs = {
-        name: as_data(value) if isinstance(value, str) else [as_data(item) for item in value]
-        for name, value in inputs.items()
-    }
+
+    def safe(text: str) -> str:
+        return truncate(as_data(text), longest)
+
     try:
-        return bool((await ask(signature, **safe_inputs))["correct"])
+        return await ask(
+            signature,
+            **{
+                name: safe(value) if isinstance(value, str) else [safe(item) for item in value]
+                for name, value in inputs.items()
+            },
+        )
     except ParseFailure:
         counters.count(dropped=1)
         return None
@@ -100,30 +121,27 @@ class JudgeAssessor:
 
         from ragc.signatures.judge import AnswerMatches
 
-        right = await ask_correct(
+        reply = await ask_judge(
             self._ask,
             AnswerMatches,
             question=outcome.question,
             gold_answers=list(gold_answers),
             prediction=prediction,
         )
-        verdict = "correct" if right else "wrong"
-        return {"verdict": verdict, "by": "unreadable" if right is None else "judge"}
+        return {
+            "verdict": "correct" if reply and reply["correct"] else "wrong",
+            "by": "unreadable" if reply is None else "judge",
+        }
 
 
 def _correct(outcome: Outcome) -> float:
-    finding = outcome.finding(FAMILY)
-    verdict = finding.get("verdict") if isinstance(finding, dict) else None
-    if verdict not in ("correct", "wrong"):
-        raise UsageError(
-            f"A finding of the family {FAMILY!r} is an object whose `verdict` is correct or wrong; "
-            f"found {finding!r}."
-        )
-    return float(verdict == "correct")
+    return float(outcome.finding(FAMILY)["verdict"] == "correct")
 
 
 METRICS = (
     Metric("judge_acc", "a judge says that it matches a gold answer", "share", True, _correct, reads=FAMILY),
 )
 
-GRADERS = (GraderKind(FAMILY, lambda inputs: JudgeAssessor(inputs.ask), lambda settings: "", lambda *_: 1),)
+GRADERS = (
+    GraderKind(FAMILY, lambda settings, ask, _: JudgeAssessor(ask), lambda settings: "", lambda *_: 1),
+)

@@ -1,4 +1,5 @@
-"""The user's own metrics: functions of a recipe, `my_metrics:score`, and those that DSPy's users write.
+"""Metrics from elsewhere: functions of a recipe, `my_metrics:score`, those that DSPy's users write, and those
+of other packages (`guard`).
 
 A function of a recipe is in a module beside it and is called as `score(prediction, question)`. The prediction
 is the program's, with `answer` (str) and `passages`; the question has `question`, `answers` and the other
@@ -16,12 +17,15 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from ragc.core.plugins import REPAIR
 from ragc.core.user_code import code_digest, is_reference, load_object, no_exit
-from ragc.errors import BudgetExhausted, MetricFailure, StoreError, TargetError, UsageError
-from ragc.metrics.base import Metric, Outcome
+from ragc.errors import BudgetExhausted, MetricFailure, RagcError, StoreError, TargetError, UsageError
+from ragc.metrics.base import Metric, Outcome, Unit
 from ragc.records import Question
 
 TRACE_BY_NAME = 0
@@ -30,11 +34,9 @@ TRACE_BY_NAME = 0
 
 def own_metric(reference: str, about: str = "the user's own") -> Metric:
     """Returns the metric that `reference` names, which reads the finding of its family; imports nothing."""
-
-    def score(outcome: Outcome) -> float:
-        return float(outcome.finding(reference))
-
-    return Metric(reference, about, "score", True, score, reads=reference)
+    return Metric(
+        reference, about, "score", True, lambda outcome: float(outcome.finding(reference)), reads=reference
+    )
 
 
 class MetricFunction:
@@ -84,27 +86,32 @@ class MetricFunction:
 
     def _number(self, value: Any) -> float:
         given: Any = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
-        try:
-            number = math.nan if isinstance(given, str | bytes) else float(given)
-        except (TypeError, ValueError):
-            number = math.nan
-        except OverflowError:  # such an integer may have too many digits to be shown
-            number = value = math.inf
+        number = _number(given)
         if not math.isfinite(number):
-            raise MetricFailure(f"{self._shown} gave {value!r:.60}, which is no number; return one.")
+            # an integer beyond all floats may have too many digits to be shown
+            shown = math.inf if number == math.inf else value
+            raise MetricFailure(f"{self._shown} gave {shown!r:.60}, which is no number; return one.")
         return number
+
+
+def _number(value: Any) -> float:
+    """Returns `value` as a number; NaN for what is none, infinity for an integer beyond all floats."""
+    try:
+        return math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+    except OverflowError:
+        return math.inf
 
 
 def _first_that_binds(signature: inspect.Signature, forms: Sequence[int]) -> int:
     """Returns the first of `forms`, numbers of places, in which a function may be called."""
-    problems = []
     for form in forms:
-        try:
+        with suppress(TypeError):
             signature.bind(*[None] * (form or 2), **({} if form else {"trace": None}))
             return form
-        except TypeError as error:
-            problems.append(error)
-    raise problems[0]
+    signature.bind(*[None] * 2)
+    return forms[0]
 
 
 class OwnAssessor:
@@ -116,8 +123,8 @@ class OwnAssessor:
     def __init__(self, reference: str, base: Path) -> None:
         self.family = reference
         function: Callable[..., Any] = load_object(reference, base)
-        shown = f"The metric {reference!r}"
-        self._metric = MetricFunction(function, shown, "prediction, question", more=False)
+        places = "prediction, question"
+        self._metric = MetricFunction(function, f"The metric {reference!r}", places, more=False)
         self.code = code_digest(function)
         self.backend = f"{reference} {self.code}"
 
@@ -135,12 +142,47 @@ class OwnAssessor:
             query_time=outcome.query_time,
             extra=outcome.extra,
         )
-        prediction = outcome.output
-        if prediction is None:
-            prediction = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        plain = dspy.Prediction(answer=outcome.prediction, passages=outcome.passages)
+        prediction = plain if outcome.output is None else outcome.output
         return await self._metric.score(prediction, question, outcome.steps)
 
 
 def assessors(families: tuple[str, ...], base: Path) -> dict[str, OwnAssessor]:
     """Returns an assessor for each of `families` that is a reference. Raises UsageError as `OwnAssessor`."""
     return {family: OwnAssessor(family, base) for family in families if is_reference(family)}
+
+
+def guard(metric: Metric, subject: str) -> Metric:
+    """Returns `metric` with a `score` that raises UsageError, with the question, for anything but a score.
+
+    `subject` begins the sentences of errors. Raises UsageError for a unit that ragc does not know.
+    """
+    units = get_args(Unit)
+    if metric.unit not in units:
+        raise UsageError(
+            f"{subject} has the unit {metric.unit!r}, and a unit is one of: {', '.join(units)}; {REPAIR}."
+        )
+    low, high = metric.bounds or (0.0, math.inf)
+    limits = f"from {low:g} to {high:g}" if metric.bounds else f"from {low:g}"
+
+    def score(outcome: Outcome) -> float | None:
+        question = f"the question {outcome.question[:80]!r}"
+        try:
+            value: Any = metric.score(outcome)
+        except RagcError:
+            raise
+        except Exception as error:  # whatever the code of another package raises
+            raise UsageError(
+                f"{subject} raised {type(error).__name__}: {error} for {question}; {REPAIR}."
+            ) from error
+        if value is None:
+            return None
+        number = _number(value)
+        if not (low <= number <= high and math.isfinite(number)):
+            raise UsageError(
+                f"{subject} gives a number {limits}, or None where it does not apply, and it gave "
+                f"{value!r:.60} for {question}; {REPAIR}."
+            )
+        return number
+
+    return replace(metric, score=score)

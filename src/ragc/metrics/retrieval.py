@@ -16,50 +16,29 @@ scores 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
-from typing import Any
 
-from ragc.errors import UsageError
-from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.base import Metric, Outcome, incomplete, library
 
-Ranked = Callable[[Outcome, int], float | None]
-
-
-def recall(outcome: Outcome, k: int) -> float | None:
-    """Returns the share of the gold passages among the first `k`."""
-    return by_trec_eval(outcome, "recall", k)
-
-
-def precision(outcome: Outcome, k: int) -> float | None:
-    """Returns the gold passages among the first `k`, divided by `k`; missing ranks count as wrong."""
-    return by_trec_eval(outcome, "P", k)
+CUT = {
+    "recall": ("recall", "share of the gold passages that are among the first {k}"),
+    "precision": ("P", "share of the first {k} passages that are gold"),
+    "ndcg": ("ndcg_cut", "gain of the gold passages in the first {k}, discounted by rank"),
+}
+"""By metric, the measure of trec_eval and what it is. Missing ranks count as wrong in `precision`. A gain is
+1/log2(1 + rank), over the best possible (Järvelin and Kekäläinen 2002, doi:10.1145/582415.582418).
+"""
 
 
-def ndcg(outcome: Outcome, k: int) -> float | None:
-    """Returns the discounted gain 1/log2(1 + rank) of the gold among the first `k`, over the best possible.
+def _metric(id: str, about: str, measure: str) -> Metric:
+    """Returns the metric by trec_eval's `measure`, which raises UsageError without pytrec_eval."""
 
-    Järvelin and Kekäläinen 2002, doi:10.1145/582415.582418, with the discount of trec_eval.
-    """
-    return by_trec_eval(outcome, "ndcg_cut", k)
+    def score(outcome: Outcome) -> float | None:
+        gold = set(outcome.gold_ids)
+        hits = tuple(id in gold for id in dict.fromkeys(outcome.retrieved))
+        return _trec_score(measure, hits, len(gold)) if gold else None
 
-
-def mrr(outcome: Outcome) -> float | None:
-    """Returns 1/rank of the first gold passage, 0 when none was retrieved."""
-    return by_trec_eval(outcome, "recip_rank")
-
-
-def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float | None:
-    """Returns trec_eval's `measure` of the ranking, cut at `k` if given; None without gold passages.
-
-    Raises UsageError when pytrec_eval is not installed.
-    """
-    gold = set(outcome.gold_ids)
-    if not gold:
-        return None
-    hits = tuple(id in gold for id in dict.fromkeys(outcome.retrieved))
-    return _trec_score(measure if k is None else f"{measure}.{k}", hits, len(gold))
+    return Metric(id, about, "share", True, score, modules=("pytrec_eval",))
 
 
 @lru_cache(maxsize=4096)
@@ -71,7 +50,8 @@ def _trec_score(measure: str, hits: tuple[bool, ...], n_relevant: int) -> float:
     """
     ranks = [str(rank) for rank, hit in enumerate(hits) if hit]
     missing = [f"missing {n}" for n in range(n_relevant - len(ranks))]
-    evaluator = _trec_eval().RelevanceEvaluator({"q": dict.fromkeys(ranks + missing, 1)}, {measure})
+    relevant = {"q": dict.fromkeys(ranks + missing, 1)}
+    evaluator = library("pytrec_eval", "A ranking metric").RelevanceEvaluator(relevant, {measure})
     run = {str(rank): float(-rank) for rank in range(len(hits))}
     (value,) = evaluator.evaluate({"q": run})["q"].values()
     return float(value)
@@ -79,38 +59,8 @@ def _trec_score(measure: str, hits: tuple[bool, ...], n_relevant: int) -> float:
 
 def at(name: str, k: int) -> Metric:
     """Returns the metric `name@k`; `name` is a key of `CUT`, `k` at least 1."""
-    about, function = CUT[name]
-
-    def of_outcome(outcome: Outcome) -> float | None:
-        return function(outcome, k)
-
-    return Metric(f"{name}@{k}", about.format(k=k), "share", True, of_outcome, modules=TREC_EVAL)
-
-
-TREC_EVAL = ("pytrec_eval",)
-
-
-def _trec_eval() -> Any:
-    try:
-        return import_module("pytrec_eval")
-    except ImportError as error:
-        raise UsageError(
-            "Ranking metrics need pytrec_eval, which is not installed; run: pip install pytrec-eval-terrier"
-        ) from error
-
-
-def _family(name: str) -> Metric:
-    def raise_incomplete(outcome: Outcome) -> float | None:
-        raise UsageError(f"{name}@k scores nothing until k is chosen. Ask for {name}@5, for instance.")
-
-    return Metric(f"{name}@k", CUT[name][0].format(k="k"), "share", True, raise_incomplete, modules=TREC_EVAL)
-
-
-CUT: dict[str, tuple[str, Ranked]] = {
-    "recall": ("share of the gold passages that are among the first {k}", recall),
-    "precision": ("share of the first {k} passages that are gold", precision),
-    "ndcg": ("gain of the gold passages in the first {k}, discounted by rank", ndcg),
-}
+    measure, about = CUT[name]
+    return _metric(f"{name}@{k}", about.format(k=k), f"{measure}.{k}")
 
 
 def sp_em(outcome: Outcome) -> float | None:
@@ -119,31 +69,14 @@ def sp_em(outcome: Outcome) -> float | None:
     return float(set(outcome.retrieved) == gold) if gold else None
 
 
-def sp_f1(outcome: Outcome) -> float | None:
-    """Returns the harmonic mean of `sp_precision` and `sp_recall`, 0 when both are 0."""
-    return by_trec_eval(outcome, "set_F")
-
-
-def sp_precision(outcome: Outcome) -> float | None:
-    """Returns the share of the retrieved passages that are gold."""
-    return by_trec_eval(outcome, "set_P")
-
-
-def sp_recall(outcome: Outcome) -> float | None:
-    """Returns the share of the gold passages that were retrieved, at any rank."""
-    return by_trec_eval(outcome, "set_recall")
-
-
-SUPPORTING = (
-    Metric("sp_em", "the passages are exactly the gold ones", "share", True, sp_em),
-    Metric("sp_f1", "F1 of the passages and the gold ones, as sets", "share", True, sp_f1),
-    Metric("sp_precision", "share of the passages that are gold", "share", True, sp_precision),
-    Metric("sp_recall", "share of the gold passages that were retrieved", "share", True, sp_recall),
-)
 METRICS = (
-    _family("recall"),
-    _family("precision"),
-    _family("ndcg"),
-    Metric("mrr", "reciprocal rank of the first gold passage", "share", True, mrr, modules=TREC_EVAL),
-    *SUPPORTING,
+    *(
+        incomplete(_metric(f"{name}@k", about.format(k="k"), measure), f"{name}@5")
+        for name, (measure, about) in CUT.items()
+    ),
+    _metric("mrr", "reciprocal rank of the first gold passage", "recip_rank"),
+    Metric("sp_em", "the passages are exactly the gold ones", "share", True, sp_em),
+    _metric("sp_f1", "F1 of the passages and the gold ones, as sets", "set_F"),
+    _metric("sp_precision", "share of the passages that are gold", "set_P"),
+    _metric("sp_recall", "share of the gold passages that were retrieved", "set_recall"),
 )

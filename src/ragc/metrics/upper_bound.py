@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragc.errors import UsageError
-from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.base import Metric, Outcome, incomplete
 
 NAME = "upper_bound"
 
@@ -30,16 +29,15 @@ def of(metric: Metric) -> Metric:
     return Metric(f"{NAME}@{metric.id}", about, metric.unit, True, best, modules=metric.modules)
 
 
-def _raise_incomplete(outcome: Outcome) -> float | None:
-    raise UsageError(f"{NAME}@metric scores nothing until the metric is named, as in {NAME}@f1.")
-
-
 METRICS = (
-    Metric(
-        f"{NAME}@metric",
-        "the best score by a metric of texts of any answer that the program chose among",
-        "share",
-        True,
-        _raise_incomplete,
+    incomplete(
+        Metric(
+            f"{NAME}@metric",
+            "the best score by a metric of texts of any answer that the program chose among",
+            "share",
+            True,
+            lambda outcome: None,
+        ),
+        f"{NAME}@f1",
     ),
 )

@@ -12,7 +12,7 @@ from ragc.compiled.verdict import NOT_MEASURED, verdict_at
 from ragc.core.display import figure, quantity
 from ragc.errors import ArtefactError
 from ragc.metrics.base import UNMEASURED
-from ragc.metrics.stats.intervals import too_few
+from ragc.metrics.stats.groups import too_few
 from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.reports.questions import metric_of
 from ragc.reports.report import Difference, varied

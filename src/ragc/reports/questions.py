@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.reports import runs as run_files
-from ragc.metrics.reports.agreement import LabelAgreement, agreement_beside, known_metric
-from ragc.metrics.reports.runs import ScoredRun
-from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
-from ragc.metrics.stats.multiple import Contrast, adjust_family
-from ragc.metrics.stats.ratios import pooled_ci
+from ragc.metrics import runs as run_files
+from ragc.metrics.labels import LabelAgreement, agreement_beside, known_metric
+from ragc.metrics.runs import ScoredRun
+from ragc.metrics.stats.groups import labels_where
+from ragc.metrics.stats.resample import Contrast, Interval, adjust_family, mean_ci, pooled_ci
 from ragc.reports.failures import GROUPS, deciding_metric, group_of, texts
 from ragc.reports.report import Change, Difference, QuestionLine, is_number
 

@@ -13,11 +13,11 @@ from typing import Any
 from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
 from ragc.errors import UnknownName
+from ragc.metrics import labels as labelled
 from ragc.metrics.failures import Failures
-from ragc.metrics.reports import agreement as labelled
-from ragc.metrics.reports.agreement import LabelAgreement
-from ragc.metrics.reports.runs import RunRow, ScoredRun, read_whole
-from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.labels import LabelAgreement
+from ragc.metrics.runs import RunRow, ScoredRun, read_whole
+from ragc.metrics.stats.resample import Interval
 from ragc.reports.failures import GROUPS, Group, deciding_metric, group_of
 from ragc.reports.questions import intervals
 

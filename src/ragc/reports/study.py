@@ -21,7 +21,7 @@ from ragc.core.files import read_bytes
 from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
 from ragc.metrics.base import UNMEASURED, Objective
-from ragc.metrics.stats.intervals import mean_ci
+from ragc.metrics.stats.resample import mean_ci
 from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder, optuna_status

@@ -39,7 +39,7 @@ from ragc.task.passages import CorpusIds, OtherDomain, RecipePassages, searching
 from ragc.task.requirements import require
 
 if TYPE_CHECKING:
-    from ragc.metrics.stats.intervals import Interval
+    from ragc.metrics.stats.resample import Interval
     from ragc.recipe.models import SelectionRule
 
 DEMO_THRESHOLD = 0.75
@@ -421,11 +421,14 @@ def _interval(
     metric: Metric, scores: Sequence[Scores], seed: int, groups: Sequence[str] | None
 ) -> Interval | None:
     """Returns the interval of one metric; None if it applies to no question."""
-    from ragc.metrics.stats.intervals import summarise
-    from ragc.metrics.stats.ratios import pooled_ci
+    from ragc.metrics.stats.groups import labels_where
+    from ragc.metrics.stats.resample import mean_ci, pooled_ci
 
     if metric.combine is None:
-        return summarise(metric, [s[metric.id] for s in scores], seed=seed, groups=groups).interval
+        column = [s[metric.id] for s in scores]
+        values = [score for score in column if score is not None]
+        bounds, labels = metric.bounds_of(values), labels_where(groups, column)
+        return mean_ci(values, seed=seed, bounds=bounds, groups=labels) if values else None
     columns = columns_of(metric, scores)
     if not all(any(value is not None for value in column) for column in columns):
         return None

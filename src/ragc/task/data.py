@@ -157,7 +157,7 @@ class RecipeData(RecipePassages):
 
     def _note_groups(self, splits: Mapping[str, tuple[Question, ...]], unfit: Mapping[str, int]) -> None:
         if unfit or any(q.group for questions in splits.values() for q in questions):
-            from ragc.metrics.stats.clusters import count_groups
+            from ragc.metrics.stats.groups import count_groups
 
             counts = {name: count_groups(q.group for q in questions) for name, questions in splits.items()}
             self._groups = {"by": self._column or "gold_ids", "n": counts, "unfit": dict(unfit)}

@@ -133,7 +133,7 @@ class RecipePassages:
 
         A table among documents is a document.
         """
-        from ragc.corpora.documents import kind_of
+        from ragc.corpora.documents.base import KINDS, kind_of
         from ragc.corpora.documents.folder import DocumentFile, files_in, read_files
 
         named, files, notes = files_named(self.recipe.base, path), list[DocumentFile](), list[str]()
@@ -142,8 +142,9 @@ class RecipePassages:
             alone = DocumentFile(place, os.path.relpath(place, self.recipe.base), kind_of(place))
             files += below if place.is_dir() else [alone]
             notes += outside
-        tables = all(file.reader in ("", "delimited") for file in files)
-        rows = [file for file in files if not file.reader or (tables and file.reader == "delimited")]
+        table = KINDS[".csv"]
+        tables = all(file.reader in ("", table) for file in files)
+        rows = [file for file in files if not file.reader or (tables and file.reader == table)]
         if not files or (len(files) == 1 == len(rows) and not fields):
             return read_corpus(files[0].path if files else self.recipe.path(path), progress=self._progress)
         passages: list[Passage] = []
@@ -154,7 +155,8 @@ class RecipePassages:
                 files.remove(file)
         work = cache_home() / "documents" / digest([str(file.path) for file in files])[:32]
         for part in read_files(files, work, self._progress or Silent()) if files else ():
-            notes += [f"{part.name} {part.reason}"] if part.reason else list(part.notes)
+            notes += [f"{part.name} {part.reason}"] if part.reason else []
+            notes += [f"{part.name}: {note}" for note in part.document.notes]
             passages += [Passage(row["id"], row["title"], row["text"]) for row in part.rows()]
         for note in notes:
             warn_once("%s", note)

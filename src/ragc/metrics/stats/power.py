@@ -1,26 +1,25 @@
 """Statistical power before a study: the smallest gain that a number of questions can show.
 
-The test is the one of `intervals.paired` and `intervals.verdict`. A gain is shown when the verdict is
+The test is the one of `resample.paired` and `resample.verdict`. A gain is shown when the verdict is
 "better". Some questions get better and some get worse, all by the same amount. For such differences the
 sign-flip test is the exact test of McNemar (1947, doi:10.1007/BF02295996), so its power is a sum over the
-number of questions that change. Where amounts vary, `changes_of` replaces them by one amount and a share of
-questions with the same mean of sizes and of squares. scipy is imported on first use.
+number of questions that change. Where amounts vary, `headroom.changes` replaces them by one amount and a
+share of questions with the same mean of sizes and of squares. scipy is imported on first use.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, fsum, log2, sqrt
-from typing import TYPE_CHECKING
+from math import ceil, log2, sqrt
 
-from ragc.metrics.stats.clusters import assumed_questions
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragc.metrics.stats.groups import assumed_questions
 
-    Counts = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 ALPHA, POWER = 0.05, 0.8
 
@@ -29,6 +28,9 @@ LARGE_GAIN = 0.2
 
 MOST = 1_000_000
 """The most questions that `questions_needed` looks at."""
+
+STEPS = 2**20
+"""Steps from no gain to the greatest one, in which `smallest_gain` searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +75,6 @@ def careful_changes(measured: Changes | None, questions: int) -> Changes:
     return Changes(lost, measured.size)
 
 
-def changes_of(pairs: Sequence[Sequence[float]]) -> Changes | None:
-    """Returns the changes observed in `pairs`: one list of paired differences for each two settings.
-
-    None if no score differs. Each pair counts in the direction in which its mean rises.
-    """
-    sizes, squares, gains = [], [], []
-    for line in pairs:
-        sizes.append(fsum(map(abs, line)) / len(line))
-        squares.append(fsum(value * value for value in line) / len(line))
-        gains.append(abs(fsum(line)) / len(line))
-    if not fsum(sizes):
-        return None
-    size = fsum(squares) / fsum(sizes)
-    return Changes((fsum(sizes) - fsum(gains)) / len(sizes) / size / 2, size)
-
-
 def least_changes(alpha: float = ALPHA) -> int:
     """Returns the number of questions that must change, all in one direction, for a sign-flip p < `alpha`."""
     return ceil(1 - log2(alpha) + 1e-9)
@@ -100,7 +86,6 @@ def power(n: int, gain: float, changes: Changes = ASSUMED_CHANGES, *, alpha: flo
 
     Exact for 0/1 scores. Returns 0 for a gain above `changes.most`, which cannot occur.
     """
-    from numpy import arange, exp
     from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
     gained = changes.gained(gain)
@@ -109,9 +94,9 @@ def power(n: int, gain: float, changes: Changes = ASSUMED_CHANGES, *, alpha: flo
         return 0.0
     changed = min(changed, 1.0)
     reach = 8 * sqrt(n * changed * (1 - changed)) + 8
-    numbers = arange(max(0, int(n * changed - reach)), min(n, int(n * changed + reach)) + 1)
+    numbers = np.arange(max(0, int(n * changed - reach)), min(n, int(n * changed + reach)) + 1)
     ways = gammaln(n + 1) - gammaln(numbers + 1) - gammaln(n - numbers + 1)
-    chances = exp(ways + xlogy(numbers, changed) + xlog1py(n - numbers, -changed))
+    chances = np.exp(ways + xlogy(numbers, changed) + xlog1py(n - numbers, -changed))
     shown = bdtrc(_not_enough(numbers, alpha), numbers, min(1.0, gained / changed))
     return float((chances * shown).sum())
 
@@ -122,13 +107,12 @@ def smallest_gain(
     """Returns the true gain that `n` questions show with probability `chance`; None if no gain is shown so
     often.
     """
-    low, high = 0.0, changes.most
-    if power(n, high, changes, alpha=alpha) < chance:
-        return None
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (low, middle) if power(n, middle, changes, alpha=alpha) >= chance else (middle, high)
-    return high
+
+    def shown(step: int) -> float:
+        return power(n, changes.most * step / STEPS, changes, alpha=alpha)
+
+    step = bisect_left(range(STEPS + 1), chance, key=shown)
+    return changes.most * step / STEPS if step <= STEPS else None
 
 
 def questions_needed(
@@ -140,16 +124,10 @@ def questions_needed(
     """
     if gain <= 0 or gain > changes.most:
         return None
-    high = least_changes(alpha)
-    while power(high, gain, changes, alpha=alpha) < chance:
-        high *= 2
-        if high > MOST:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(middle, gain, changes, alpha=alpha) >= chance else (middle, high)
-    return high
+    n = bisect_left(
+        range(MOST), chance, lo=least_changes(alpha), key=lambda n: power(n, gain, changes, alpha=alpha)
+    )
+    return n if n < MOST else None
 
 
 def _not_enough(changed: Counts, alpha: float) -> Counts:
@@ -157,13 +135,12 @@ def _not_enough(changed: Counts, alpha: float) -> Counts:
 
     For few changed questions that is all of them.
     """
-    from numpy import arange, clip, take_along_axis
     from scipy.special import bdtrc, ndtri
 
     near = changed / 2 - ndtri(alpha / 2) * changed**0.5 / 2
-    tried = clip(near.astype(int)[:, None] + arange(-4, 5), 0, changed[:, None])
+    tried = np.clip(near.astype(int)[:, None] + np.arange(-4, 5), 0, changed[:, None])
     enough = bdtrc(tried, changed[:, None], 0.5) < alpha / 2  # p is twice the chance of getting more
-    return take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def small_data_note(dev: int | Sequence[int], test: int | Sequence[int], *, folded: bool = False) -> str:
@@ -171,48 +148,28 @@ def small_data_note(dev: int | Sequence[int], test: int | Sequence[int], *, fold
 
     The gains are in exact match, if one question in ten gets worse (`ASSUMED_CHANGES`). Questions in groups
     are given by the sizes of their groups, and count as if groups differed as much as
-    `clusters.ASSUMED_CORRELATION`. Questions that are `folded`, given as dev, are the test too.
+    `groups.ASSUMED_CORRELATION`. Questions that are `folded`, given as dev, are the test too.
     """
-    groups = {
-        split: [1] * count if isinstance(count, int) else list(count)
-        for split, count in (("dev", dev), ("test", test))
-    }
-    sizes = {split: sum(held) for split, held in groups.items()}
-    gains = {split: smallest_gain(assumed_questions(held)) for split, held in groups.items()}
     least = least_changes()
-    apart = {
-        split: "" if n == len(groups[split]) else f" ({len(groups[split])} groups)"
-        for split, n in sizes.items()
+    none, weak, some, notes = list[str](), list[str](), list[str](), list[str]()
+    for split, given in (("dev", dev), ("test", test)):
+        sizes = [1] * given if isinstance(given, int) else list(given)
+        n = sum(sizes)
+        apart = "" if n == len(sizes) else f" ({len(sizes)} groups)"
+        if not n:
+            notes += [] if folded else [f"Without {split} questions nothing is proven."]
+        elif len(sizes) < least:
+            none.append(f"{n} {split}{apart}")
+        elif (gain := smallest_gain(assumed_questions(sizes))) is None:
+            weak.append(f"{n} {split}{apart}")
+        elif gain > LARGE_GAIN:
+            some.append(f"{gain:.2f} with {n} {split} questions{apart}")
+    listed = {
+        f"{' and '.join(none)} questions cannot show anything: {least} must get better, and none worse, for "
+        f"p < {ALPHA:g}.": none,
+        f"If one question in ten gets worse, {' and '.join(weak)} questions show no gain in exact match with "
+        f"{POWER:.0%} probability, however large.": weak,
+        f"The smallest gain in exact match that shows with {POWER:.0%} probability, if one question in ten "
+        f"gets worse: {', '.join(some)}.": some,
     }
-    none = [f"{n} {split}{apart[split]}" for split, n in sizes.items() if 0 < len(groups[split]) < least]
-    weak = [
-        f"{n} {split}{apart[split]}"
-        for split, n in sizes.items()
-        if len(groups[split]) >= least and gains[split] is None
-    ]
-    some = [
-        (f"{n} {split}", apart[split], gain)
-        for split, n in sizes.items()
-        if len(groups[split]) >= least and (gain := gains[split]) and gain > LARGE_GAIN
-    ]
-    notes = []
-    if none:
-        notes.append(
-            f"{' and '.join(none)} questions cannot show anything: {least} must get better, and none worse, "
-            f"for p < {ALPHA:g}."
-        )
-    if weak:
-        notes.append(
-            f"If one question in ten gets worse, {' and '.join(weak)} questions show no gain in exact match "
-            f"with {POWER:.0%} probability, however large."
-        )
-    if some:
-        named = ", ".join(f"{gain:.2f} with {questions} questions{apart}" for questions, apart, gain in some)
-        notes.append(
-            f"The smallest gain in exact match that shows with {POWER:.0%} probability, if one question in "
-            f"ten gets worse: {named}."
-        )
-    notes += [
-        f"Without {split} questions nothing is proven." for split, n in sizes.items() if not n and not folded
-    ]
-    return " ".join(notes)
+    return " ".join([*(text for text, named in listed.items() if named), *notes])

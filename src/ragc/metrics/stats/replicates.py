@@ -4,7 +4,6 @@ Every question is answered several times by the same program. The variance withi
 own (it draws its replies), and the rest is between questions: a one-way random effects model by the analysis
 of variance (Searle, Casella and McCulloch 1992, Variance Components). The interval is a bootstrap over
 questions.
-numpy is imported on first use.
 """
 
 from __future__ import annotations
@@ -12,15 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ragc.core.display import quantity
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 DRAWS = 2000
 """Bootstrap draws of an interval."""
@@ -61,9 +56,9 @@ class VarianceShares:
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only."""
-        interval = None if self.share is None else [self.low, self.high]
         return {
-            "between": self.between, "within": self.within, "share": self.share, "ci": interval,
+            "between": self.between, "within": self.within, "share": self.share,
+            "ci": None if self.share is None else [self.low, self.high],
             "sd_of_mean": self.error, "n": self.n,
         }  # fmt: skip
 
@@ -73,38 +68,20 @@ def variance_shares(scores: Sequence[Sequence[float]], *, seed: int) -> Variance
 
     None with fewer than two questions or replicates.
     """
-    import numpy as np
-
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2 or min(values.shape) < 2:
         return None
     n, replicates = values.shape
-    means, within = values.mean(axis=1), values.var(axis=1, ddof=1)
     drawn = np.random.default_rng(seed).integers(0, n, (DRAWS, n))
-    between, own, share = _components(means[None], within[None], replicates)
-    _, _, shares = _components(means[drawn], within[drawn], replicates)
-    known = shares[~np.isnan(shares)]
-    if np.isnan(share[0]):
+    rows = np.vstack([np.arange(n), drawn])  # the questions as they are, then the draws
+    within = values.var(axis=1, ddof=1)[rows].mean(axis=1)
+    between = np.maximum(0.0, values.mean(axis=1)[rows].var(axis=1, ddof=1) - within / replicates)
+    total = between + within
+    if total[0] <= 1e-12:
         return VarianceShares(0.0, 0.0, None, 0.0, 0.0, n, replicates)
-    low, high = np.quantile(known, [0.025, 0.975])
-    value = float(share[0])
+    shares = (within[total > 1e-12] / total[total > 1e-12]).tolist()
+    low, high = np.quantile(shares[1:], [0.025, 0.975]).tolist()
+    share = shares[0]
     return VarianceShares(
-        float(between[0]),
-        float(own[0]),
-        value,
-        min(float(low), value),
-        max(float(high), value),
-        n,
-        replicates,
+        float(between[0]), float(within[0]), share, min(low, share), max(high, share), n, replicates
     )
-
-
-def _components(means: Array, within: Array, replicates: int) -> tuple[Array, Array, Array]:
-    """Returns the variances between and within, and the share of the latter, NaN for none, along axis 1."""
-    import numpy as np
-
-    own = within.mean(axis=1)
-    between = np.maximum(0.0, means.var(axis=1, ddof=1) - own / replicates)
-    total = between + own
-    share = np.divide(own, total, out=np.full_like(own, np.nan), where=total > 1e-12)
-    return between, own, share

@@ -12,7 +12,7 @@ from ragc.api import documents
 from ragc.cli import console, screen
 from ragc.core.display import quantity
 from ragc.errors import UsageError
-from ragc.metrics.judged.labels import beside
+from ragc.metrics.labels import beside
 
 _REVIEW = {"k": "keep", "d": "drop", "s": "skip"}
 SHOWN = 1200

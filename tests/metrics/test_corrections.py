@@ -12,7 +12,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.errors import DataError, UsageError
-from ragc.metrics.judged.labels import digest
+from ragc.metrics.labels import digest
 from ragc.store.used_questions import TestUse
 from tests.metrics.judged_world import World
 from tests.support.rows import read_rows, write_rows
@@ -120,7 +120,10 @@ def test_labels_of_ragc_questions_label_correct_it_alike(unfair: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: [row for row in rows if row["arm"] == "a"], "100 labels of one and none of two"),
+        (
+            lambda rows: [row for row in rows if row["arm"] == "a"],
+            "has labels of 100 of one and none of two, .* whether the judge treats both alike",
+        ),
         (lambda rows: rows[80:120], "20 of one and 20 of two, and a correction needs at least 30 of each"),
         (lambda rows: [*rows, rows[0]], "line 201: question 'q.*' has two labels of 'a'"),
         (lambda rows: [{**rows[0], "arm": "c"}], "line 1: 'arm' is one of a, b, .*, but found 'c'"),
@@ -154,7 +157,9 @@ def test_files_that_are_no_labels_are_named(
 def test_one_question_cannot_be_corrected(tmp_path: Path) -> None:
     paths = put_runs(tmp_path, {"one": [0], "two": [1]})
     write_rows(tmp_path / "labels.jsonl", label_rows([{0: 1.0}, {0: 1.0}]))
-    with pytest.raises(UsageError, match="Both runs share 1 scored question"):
+    with pytest.raises(
+        UsageError, match="has labels of 1 of one and 1 of two, and a correction needs at least 30 of each"
+    ):
         ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
 
 

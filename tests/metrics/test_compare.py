@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ragc.errors import DataError, UnknownName, UsageError
-from ragc.metrics.reports.compare_runs import compare
-from ragc.metrics.reports.runs import ScoredRun, of_rows, read
+from ragc.metrics.compare import compare
+from ragc.metrics.runs import ScoredRun, of_rows, read
 from ragc.records import Question
 from ragc.task.answering import Row
 from tests.support.rows import write_rows
@@ -178,14 +178,14 @@ def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> No
     for part in (
         "line 2: the id 'q0' is used twice",
         "line 3: not a JSON object",
-        "line 4: needs an object 'scores'",
-        "line 5: scores must be finite numbers or null, but found em = '1'",
-        "line 6: scores must be finite",
-        "line 7: 'prediction' must be text or null",
-        "line 8: 'answers' must be a list of texts",
-        "line 9: 'counters' must be an object",
-        "line 10: needs a text 'id'",
-        "line 12: scores must be finite numbers or null, but found em = nan",
+        "line 4: scores: Field required",
+        "line 5: scores.em: Input should be a valid number, found '1'",
+        "line 6: scores.em: Input should be a valid number, found True",
+        "line 7: prediction: Input should be a valid string, found 3",
+        "line 8: answers: Input should be a valid tuple, found 'red'",
+        "line 9: counters: Input should be a valid dictionary, found []",
+        "line 10: id: String should have at least 1 character, found ''",
+        "line 12: scores.em: Input should be a finite number, found nan",
         "and 1 more",
     ):
         assert part in message

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragc.metrics.stats.clusters import (
-    Groups,
-    effective_share,
-)
-from ragc.metrics.stats.intervals import mean_ci, paired, power_note, verdict
-from ragc.metrics.stats.multiple import Contrast, adjust_family
+from ragc.metrics.stats.groups import Groups, effective_share
 from ragc.metrics.stats.power import small_data_note
-from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
+from ragc.metrics.stats.resample import (
+    Contrast,
+    adjust_family,
+    mean_ci,
+    paired,
+    pooled_ci,
+    pooled_paired,
+    power_note,
+    verdict,
+)
 from tests.examples import thorough
-
-SCORES = [0.0, 1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 0.25, 1.0, 1.0, 0.0, 1.0]
-OTHER = [1.0, 1.0, 0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0]
-ALONE = [str(number) for number in range(len(SCORES))]
 
 
 def harmonic(one: float, other: float) -> float:

@@ -13,15 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UnknownName, UsageError
-from ragc.metrics.entailment import make
-from ragc.metrics.entailment.base import CachedEntailer, Entailer, LexicalEntailer, Pair, longest
-from ragc.metrics.entailment.judge import JudgeEntailer, truncate
-from ragc.metrics.entailment.nli import entailment_label
+from ragc.metrics.base import Entailer, Pair
+from ragc.metrics.entailment import CachedEntailer, JudgeEntailer, LexicalEntailer, make
+from ragc.metrics.nli import entailment_label
 from ragc.signatures.judge import TextEntails
 from ragc.store.calls import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk
@@ -89,26 +86,6 @@ GIVEN = "Title: Ada\nAda Lovelace wrote 12,717 notes in 1843 with rivers of ink.
 )
 def test_the_rule_on_words_by_hand(hypothesis: str, expected: bool) -> None:
     assert judge_pairs(LexicalEntailer(), (GIVEN, hypothesis)) == [expected]
-
-
-texts = st.lists(st.sampled_from(["ada", "Rivers", "1843", "12,717", "the", "not", "ink"]), max_size=6).map(
-    " ".join
-)
-
-
-@given(texts, texts, texts, st.floats(0.01, 1))
-def test_more_text_never_turns_a_yes_into_a_no(premise: str, more: str, claim: str, theta: float) -> None:
-    before, after = judge_pairs(LexicalEntailer(theta), (premise, claim), (f"{premise} {more}", claim))
-    assert after or not before
-
-
-@given(texts, texts, st.floats(0.01, 0.99))
-def test_a_text_with_content_entails_itself_and_a_higher_theta_never_says_more(
-    premise: str, claim: str, theta: float
-) -> None:
-    strict, mild = LexicalEntailer(1), LexicalEntailer(theta)
-    assert judge_pairs(strict, (f"{claim} x", f"{claim} x")) == [True]
-    assert judge_pairs(mild, (premise, claim)) >= judge_pairs(strict, (premise, claim))
 
 
 def test_the_rule_says_its_threshold_and_refuses_one_that_is_none() -> None:
@@ -179,14 +156,6 @@ def test_a_judge_reads_the_first_characters_of_a_long_premise_up_to_a_whole_word
     assert ask.calls[0][1]["text"] == "one two"
 
 
-@given(st.text(alphabet="ab "), st.integers(1, 12))
-def test_what_is_shortened_is_a_beginning_and_no_longer_than_asked(text: str, most: int) -> None:
-    cut = truncate(text, most)
-    assert text.startswith(cut)
-    assert len(cut) <= max(most, 0)
-    assert cut == text or len(text) > most
-
-
 def test_names_that_nothing_answers_to() -> None:
     for name in ("lexicl", "nli", "nli:", "judge:x"):
         with pytest.raises(UnknownName, match="lexical, judge, nli:PATH_OR_ID"):
@@ -214,16 +183,6 @@ def test_the_label_that_means_entailment(labels: dict[Any, str], expected: int) 
 def test_labels_that_do_not_say_entailment_are_refused(labels: object) -> None:
     with pytest.raises(UsageError, match="has a label called entailment beside another; the labels of m are"):
         entailment_label({"id2label": labels}, "m")
-
-
-@pytest.mark.parametrize(
-    ("limit", "places", "expected"),
-    [(512, 514, 512), (None, 514, 512), (10**30, 128, 128), (8192, 8192, 8192)],
-)
-def test_how_much_a_classifier_reads(tmp_path: Path, limit: int | None, places: int, expected: int) -> None:
-    if limit is not None:
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": limit}))
-    assert longest(tmp_path, {"max_position_embeddings": places}) == expected
 
 
 def test_a_model_that_is_not_here_is_not_fetched(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ragc.compiled import evaluate
 from ragc.compiled.evaluate import Evaluation
 from ragc.compiled.opened import open_program
 from ragc.errors import DataError, UsageError
-from ragc.metrics.judged.labels import beside, digest
+from ragc.metrics.labels import beside, digest
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

@@ -1,4 +1,4 @@
-"""Intervals and tests: exact cases by hand, laws, and a quick simulation of their promises."""
+"""Intervals and tests of means, and of figures made of several: exact cases, laws, and simulations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragc.errors import UsageError
-from ragc.metrics import get
-from ragc.metrics.stats.intervals import mean_ci, paired, power_note, smallest_provable, summarise, verdict
+from ragc.metrics.stats.resample import mean_ci, paired, pooled_ci, pooled_paired, power_note, verdict
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 1 / 3, 0.5, 2 / 3, 1.0])
@@ -99,24 +98,6 @@ def test_few_differences_have_the_p_that_scipy_enumerates(gaps: list[float]) -> 
     assert result.p == pytest.approx(scipy_p(gaps))
 
 
-def test_scores_with_other_bounds_are_the_same_scores_stretched() -> None:
-    """A CRAG score is -1, 0 or 1: what holds of a share holds of it on twice the scale."""
-    part, whole = [0.0, 0.5, 1.0, 1.0, 0.5] * 6, [1.0, 0.5, 1.0, 0.0, 1.0] * 6
-    first, second = ([2 * score - 1 for score in scores] for scores in (part, whole))
-    wide, narrow = mean_ci(first, seed=1, bounds=(-1.0, 1.0)), mean_ci(part, seed=1)
-    assert (wide.low, wide.high) == pytest.approx((2 * narrow.low - 1, 2 * narrow.high - 1))
-    gap, half = paired(first, second, seed=1, bounds=(-1.0, 1.0)), paired(part, whole, seed=1)
-    assert gap.p == half.p
-    assert (gap.diff, gap.low, gap.high) == pytest.approx((2 * half.diff, 2 * half.low, 2 * half.high))
-    worst = mean_ci([-1.0] * 50, seed=0, bounds=(-1.0, 1.0))
-    assert (worst.mean, worst.low) == (-1.0, -1.0)
-    assert -0.95 < worst.high < -0.8
-    equal = paired([-1.0] * 50, [-1.0] * 50, seed=0, bounds=(-1.0, 1.0))
-    assert -0.3 < equal.low < 0 < equal.high < 0.3
-    with pytest.raises(UsageError, match=r"-1\.\.1"):
-        mean_ci([-1.5], seed=0, bounds=(-1.0, 1.0))
-
-
 def test_five_wins_of_five_prove_nothing_and_six_do() -> None:
     assert paired([0.0] * 5, [1.0] * 5, seed=0).p == 2 / 32
     assert verdict(paired([0.0] * 5, [1.0] * 5, seed=0)) == "not shown to be better"
@@ -133,19 +114,11 @@ def test_equal_systems_are_not_shown_to_be_equal() -> None:
 
 
 def test_the_power_note_names_the_smallest_difference_that_shows() -> None:
-    assert smallest_provable(100, 0.5, step=0.0) == pytest.approx(0.1401, abs=1e-4)
-    assert smallest_provable(100, 0.5) == pytest.approx(0.1501, abs=1e-4)
     note = power_note(paired([0.0, 1.0] * 50, [1.0, 1.0, 0.0, 1.0] * 25, seed=0))
-    assert note.startswith("With 100 questions and a standard deviation of 0.")
-
-
-def test_only_applicable_questions_are_averaged_and_they_are_counted() -> None:
-    summary = summarise(get("recall@5"), [None, 1.0, 0.0, None], seed=0)
-    assert summary.of == 4
-    assert summary.interval is not None
-    assert (summary.interval.n, summary.interval.mean) == (2, 0.5)
-    assert summarise(get("mrr"), [None, None], seed=0).interval is None
-    assert summarise(get("tokens"), [120.0, 4000.0], seed=0).interval is not None
+    assert note == (
+        "With 100 questions and a standard deviation of 0.435 in the paired differences, a true difference "
+        "of 0.132 is shown with about 80% probability."
+    )
 
 
 @pytest.mark.parametrize("scores", [[], [float("nan")], [0.5, 1.5], [-0.1]])
@@ -191,22 +164,6 @@ def test_intervals_cover_the_truth_and_are_not_wasteful(share: float, n: int) ->
     assert width < 1.15 * wilson
 
 
-def test_partial_scores_and_sparse_differences_are_covered() -> None:
-    """200 samples: the simulation error of a coverage of 95% is 1.5 points."""
-    rng = np.random.default_rng(0)
-    means = gaps = 0
-    for seed in range(200):
-        which, part = rng.random(40), rng.beta(3, 3, 40)
-        scores = np.where(which < 0.6, 0.0, np.where(which < 0.8, 1.0, part))
-        interval = mean_ci(scores.tolist(), seed=seed)
-        means += interval.low <= 0.3 <= interval.high
-        change = rng.choice([-1.0, 0.0, 1.0], p=[0.05, 0.8, 0.15], size=40)
-        result = paired(np.maximum(-change, 0).tolist(), np.maximum(change, 0).tolist(), seed=seed)
-        gaps += result.low <= 0.1 <= result.high
-    assert means / 200 > 0.91
-    assert gaps / 200 > 0.91
-
-
 def test_without_an_effect_the_verdict_is_seldom_wrong() -> None:
     rng = np.random.default_rng(1)
     wrong = 0
@@ -215,3 +172,42 @@ def test_without_an_effect_the_verdict_is_seldom_wrong() -> None:
         result = paired(np.maximum(-change, 0).tolist(), np.maximum(change, 0).tolist(), seed=seed)
         wrong += verdict(result) != "not shown to be better"
     assert wrong / 300 < 0.05 + 3 * 0.0126
+
+
+def harmonic(recall: float, precision: float) -> float:
+    return 2 * recall * precision / (recall + precision) if recall + precision > 0 else 0.0
+
+
+def test_one_column_is_the_interval_of_its_mean() -> None:
+    column = [0.0] * 12 + [0.5] * 5 + [1.0] * 23
+    ours, alone = pooled_ci([column], float, seed=1), mean_ci(column, seed=1)
+    assert ours.mean == alone.mean
+    assert (ours.low, ours.high) == pytest.approx((alone.low, alone.high), abs=0.01)
+
+
+def test_the_figure_is_made_of_means_and_not_a_mean_of_figures() -> None:
+    recall, precision = [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, None]
+    interval = pooled_ci([recall, precision], harmonic, seed=0)
+    assert interval.mean == pytest.approx(harmonic(0.5, 2 / 3))
+    assert interval.n == 4
+
+
+def test_equal_systems_are_not_told_apart_and_better_ones_are() -> None:
+    recall, precision = [0.0, 1.0, 0.5] * 8, [1.0, 0.0, 0.5] * 8
+    same = pooled_paired([recall, precision], [recall, precision], harmonic, seed=0)
+    assert (same.diff, same.p, same.sd) == (0.0, 1.0, 0.0)
+    assert same.low < 0 < same.high
+    more = pooled_paired([recall, precision], [[1.0] * 24, [1.0] * 24], harmonic, seed=0)
+    assert more.p < 0.01
+    assert more.low > 0
+
+
+def test_a_question_scored_on_one_side_alone_counts_on_neither() -> None:
+    result = pooled_paired([[0.0, None, 1.0, 0.0]], [[1.0, 1.0, None, 0.0]], float, seed=0)
+    assert (result.diff, result.n) == (0.5, 2)
+
+
+@pytest.mark.parametrize("columns", [[[None, None]], [[2.0]], [[float("nan")]]])
+def test_what_cannot_be_pooled_is_refused(columns: list[list[float | None]]) -> None:
+    with pytest.raises(UsageError):
+        pooled_ci(columns, float, seed=0)

@@ -24,19 +24,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from statistics import mean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragc.core import counters
-from ragc.errors import ParseFailure, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.alce import harmonic
-from ragc.metrics.base import Finding, GraderInputs, GraderKind, JudgeCall, Metric, Outcome
+from ragc.metrics.base import Entailer, Finding, GraderKind, JudgeCall, Metric, Outcome
 from ragc.metrics.citations import entail_pairs
-from ragc.metrics.entailment.base import Entailer, Verdict
-from ragc.metrics.entailment.judge import LONGEST, truncate
-from ragc.metrics.judge import as_data, golds, prediction_text
-from ragc.records import Question
+from ragc.metrics.judge import LONGEST, ask_judge, golds, prediction_text
+from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
     from ragc.corpora.embed.base import Embedder
@@ -51,20 +49,10 @@ MOST_PASSAGES = 20
 Found = dict[str, Any]
 
 
-def share(verdicts: Sequence[bool]) -> float:
-    """Returns the share of true verdicts, of one or more."""
-    return sum(verdicts) / len(verdicts)
-
-
 def average_precision(useful: Sequence[bool]) -> float:
     """Returns the mean, over the useful passages, of the precision down to each; 0 without one."""
     precisions = [sum(useful[:rank]) / rank for rank, one in enumerate(useful, 1) if one]
     return sum(precisions) / len(precisions) if precisions else 0.0
-
-
-def relevancy(cosines: Sequence[float], evasive: bool) -> float:
-    """Returns the mean of the `cosines`, of one or more; 0 for an evasive answer."""
-    return 0.0 if evasive else sum(cosines) / len(cosines)
 
 
 def correctness(answer: Sequence[bool], reference: Sequence[bool], cosine: float) -> float:
@@ -83,34 +71,32 @@ def correctness(answer: Sequence[bool], reference: Sequence[bool], cosine: float
 class _Assessor:
     """What the graders share: the judge, the entailment backend and the embedder."""
 
-    def __init__(self, family: str, inputs: GraderInputs, embedder: Callable[[], Embedder]) -> None:
-        if inputs.ask is None:
+    def __init__(
+        self,
+        family: str,
+        ask: JudgeCall | None,
+        entailer: Callable[[], Entailer],
+        embedder: Callable[[], Embedder],
+    ) -> None:
+        if ask is None:
             raise UsageError(f"The metric {family} asks a judge, and there is none; add [targets.judge].")
-        self.family, self._ask, self._inputs = family, inputs.ask, inputs
-        self._embedder = embedder
+        self.family, self._ask, self._entailer, self._embedder = family, ask, entailer, embedder
 
     @property
     def backend(self) -> str:
         """The judge, and what else decides."""
-        parts = [f"judge {self._ask.name}, prompt {_PROMPTS[self.family]}"]
-        if self.family in _ENTAILS:
-            parts.append(f"entailment {self._entailer.name}")
-        if self.family in EMBEDDED:
-            parts.append(f"embedder {self._embedder().model}")
-        return "; ".join(parts)
+        kind = _FAMILIES[self.family]
+        entailment = f"; entailment {self._entailer().name}" if kind.sides else ""
+        embedder = f"; embedder {self._embedder().model}" if self.family in EMBEDDED else ""
+        return f"judge {self._ask.name}, prompt {kind.prompt}{entailment}{embedder}"
 
     async def assess(self, outcome: Outcome) -> Found:
         """Returns the finding for `outcome`."""
         if self.family != "context_recall" and not prediction_text(outcome):
             return {"by": "empty"}
-        if self.family in _REFERENCE and not golds(outcome):
+        if self.family not in NO_GOLD and not golds(outcome):
             return {"by": "no_reference"}
-        finding = await _FINDINGS[self.family](self, outcome)
-        return {"by": "judge"} | finding
-
-    @property
-    def _entailer(self) -> Entailer:
-        return self._inputs.entailer()
+        return {"by": "judge"} | await _FAMILIES[self.family].find(self, outcome)
 
     async def faithfulness(self, outcome: Outcome) -> Found:
         """Returns the claims of the answer, and which of them the passages support."""
@@ -127,24 +113,25 @@ class _Assessor:
         shown = outcome.passages[:MOST_PASSAGES]
         replies = await asyncio.gather(
             *(
-                _read(
+                ask_judge(
                     self._ask,
                     PassageHelps,
+                    LONGEST,
                     question=outcome.question,
                     answer=prediction_text(outcome),
-                    passage=_text(passage.title, passage.text),
+                    passage=_text(passage),
                 )
                 for passage in shown
             )
         )
         useful = [None if reply is None else bool(reply["useful"]) for reply in replies]
-        return {"useful": useful} | _unreadable(useful)
+        return {"useful": useful} | ({"by": "unreadable"} if None in useful else {})
 
     async def answer_relevancy(self, outcome: Outcome) -> Found:
         """Returns the questions that the answer would answer, and their cosines with the one asked."""
         from ragc.signatures.judge import GuessQuestions
 
-        reply = await _read(self._ask, GuessQuestions, text=prediction_text(outcome))
+        reply = await ask_judge(self._ask, GuessQuestions, LONGEST, text=prediction_text(outcome))
         questions = [text for text in reply["questions"] if text.strip()] if reply else []
         if reply is None or not questions:
             return {"by": "unreadable"}
@@ -158,159 +145,130 @@ class _Assessor:
         text, gold = prediction_text(outcome), golds(outcome)[0]
         sides = [await self._claims(outcome, text, gold), await self._claims(outcome, gold, text)]
         (cosine,) = await self._cosines(gold, [text])
-        reasons = [side.get("by", "") for side in sides]
-        why = "unreadable" if "unreadable" in reasons else "no_claims" if all(reasons) else ""
-        return {"answer": sides[0], "reference": sides[1], "cosine": cosine} | ({"by": why} if why else {})
+        reasons = [side["by"] for side in sides]
+        why = "unreadable" if "unreadable" in reasons else "judge" if "judge" in reasons else "no_claims"
+        return {"answer": sides[0], "reference": sides[1], "cosine": cosine, "by": why}
 
     async def _claims(self, outcome: Outcome, text: str, support: str) -> Found:
         from ragc.signatures.judge import StateFacts
 
-        reply = await _read(self._ask, StateFacts, question=outcome.question, text=text)
+        reply = await ask_judge(self._ask, StateFacts, LONGEST, question=outcome.question, text=text)
         if reply is None:
             return {"by": "unreadable"}
         claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
-        known = await entail_pairs(self._entailer, [(support, claim) for claim in claims])
+        known = await entail_pairs(self._entailer(), [(support, claim) for claim in claims])
         supported = [known[support, claim] for claim in claims]
-        return {"claims": claims, "supported": supported} | (
-            _unreadable(supported) if claims else {"by": "no_claims"}
-        )
+        why = "no_claims" if not claims else "unreadable" if None in supported else "judge"
+        return {"claims": claims, "supported": supported, "by": why}
 
     async def _cosines(self, text: str, others: Sequence[str]) -> list[float]:
         vectors = await asyncio.to_thread(self._embedder().embed, [text, *others])
         return [float(vectors[0] @ vector) for vector in vectors[1:]]
 
 
-async def _read(ask: JudgeCall, signature: Any, **inputs: str) -> Any:
-    """Returns the outputs of the judge; None, counted as dropped, when its reply cannot be read."""
-    try:
-        return await ask(
-            signature, **{name: truncate(as_data(text), LONGEST) for name, text in inputs.items()}
-        )
-    except ParseFailure:
-        counters.count(dropped=1)
-        return None
-
-
 def _shown(outcome: Outcome) -> str:
-    return "\n".join(_text(passage.title, passage.text) for passage in outcome.passages)
+    return "\n".join(map(_text, outcome.passages))
 
 
-def _text(title: str, text: str) -> str:
-    return f"{title}\n{text}" if title.strip() else text
+def _text(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
 
 
-def _unreadable(verdicts: Sequence[Verdict]) -> Found:
-    return {"by": "unreadable"} if None in verdicts else {}
+class _Family(NamedTuple):
+    """One metric: what is asked for it and how its finding is scored.
+
+    `sides` is the number of texts whose claims are listed and decided, `gold` whether a gold answer is
+    needed. `embeds` metrics compare texts by the default embedder.
+    """
+
+    find: Callable[[_Assessor, Outcome], Awaitable[Found]]
+    score: Callable[[Found], float]
+    about: str
+    prompt: str = "facts"
+    sides: int = 0
+    gold: bool = False
+    embeds: bool = False
 
 
-def _score(family: str, of: Callable[[Found], float]) -> Callable[[Outcome], float | None]:
-    def score(outcome: Outcome) -> float | None:
-        finding = outcome.finding(family)
-        by = finding.get("by") if isinstance(finding, dict) else None
-        if by not in ("judge", "empty", "no_claims", "no_reference", "unreadable"):
-            raise UsageError(
-                f"A finding of the family {family!r} is an object with `by`; found {finding!r:.80}."
-            )
-        if by == "judge":
-            return of(finding)
-        return 0.0 if by == "empty" else None
-
-    return score
-
-
-def _metric(id: str, about: str, of: Callable[[Found], float], *modules: str) -> Metric:
-    unit: Any = "balance" if id in EMBEDDED else "share"
-    return Metric(id, about, unit, True, _score(id, of), reads=id, modules=modules)
-
-
-_PROMPTS = {
-    "faithfulness": "facts",
-    "answer_relevancy": "guess",
-    "context_precision": "helps",
-    "context_recall": "facts",
-    "answer_correctness": "facts",
-}
-_FINDINGS = {
-    "faithfulness": _Assessor.faithfulness,
-    "answer_relevancy": _Assessor.answer_relevancy,
-    "context_precision": _Assessor.context_precision,
-    "context_recall": _Assessor.context_recall,
-    "answer_correctness": _Assessor.answer_correctness,
-}
-_ENTAILS = ("faithfulness", "context_recall", "answer_correctness")
-EMBEDDED = frozenset({"answer_relevancy", "answer_correctness"})
-"""The metrics that compare texts by the default embedder."""
-_REFERENCE = frozenset({"context_recall", "answer_correctness"})
-NO_GOLD = frozenset(_FINDINGS) - _REFERENCE
-"""The metrics that need no gold answer."""
-_DENSE = ("onnxruntime", "tokenizers")
-
-METRICS = (
-    _metric(
-        "faithfulness",
+_FAMILIES = {
+    "faithfulness": _Family(
+        _Assessor.faithfulness,
+        lambda finding: mean(finding["supported"]),
         "Ragas: share of the answer's claims that the passages support",
-        lambda finding: share(finding["supported"]),
+        sides=1,
     ),
-    _metric(
-        "answer_relevancy",
+    "answer_relevancy": _Family(
+        _Assessor.answer_relevancy,
+        lambda finding: 0.0 if finding["evasive"] else mean(finding["cosines"]),
         "Ragas: cosine of the question with questions written from the answer",
-        lambda finding: relevancy(finding["cosines"], finding["evasive"]),
-        *_DENSE,
+        prompt="guess",
+        embeds=True,
     ),
-    _metric(
-        "context_precision",
-        "Ragas: average precision of the passages, by use for the answer",
+    "context_precision": _Family(
+        _Assessor.context_precision,
         lambda finding: average_precision(finding["useful"]),
+        "Ragas: average precision of the passages, by use for the answer",
+        prompt="helps",
     ),
-    _metric(
-        "context_recall",
+    "context_recall": _Family(
+        _Assessor.context_recall,
+        lambda finding: mean(finding["supported"]),
         "Ragas: share of the gold answer's claims that the passages support",
-        lambda finding: share(finding["supported"]),
+        sides=1,
+        gold=True,
     ),
-    _metric(
-        "answer_correctness",
-        "Ragas: F1 of the claims of answer and gold answer, and their cosine",
+    "answer_correctness": _Family(
+        _Assessor.answer_correctness,
         lambda finding: correctness(
             finding["answer"].get("supported", ()),
             finding["reference"].get("supported", ()),
             finding["cosine"],
         ),
-        *_DENSE,
+        "Ragas: F1 of the claims of answer and gold answer, and their cosine",
+        sides=2,
+        gold=True,
+        embeds=True,
     ),
-)
+}
+EMBEDDED = frozenset(name for name, family in _FAMILIES.items() if family.embeds)
+"""The metrics that compare texts by the default embedder."""
+NO_GOLD = frozenset(name for name, family in _FAMILIES.items() if not family.gold)
+"""The metrics that need no gold answer."""
 
 
-def _default_embedder() -> Embedder:
-    from ragc.corpora.embed import make
+def _metric(name: str, family: _Family) -> Metric:
+    def score(outcome: Outcome) -> float | None:
+        finding = outcome.finding(name)
+        if finding["by"] == "judge":
+            return family.score(finding)
+        return 0.0 if finding["by"] == "empty" else None
 
-    return make()
+    modules = ("onnxruntime", "tokenizers") if family.embeds else ()
+    return Metric(
+        name, family.about, "balance" if family.embeds else "share", True, score, name, modules=modules
+    )
 
 
-def _calls_of(family: str) -> Callable[[GraderSettings, Question], float]:
+METRICS = tuple(_metric(name, family) for name, family in _FAMILIES.items())
+
+
+def _grader(name: str, family: _Family) -> GraderKind:
+    def build(settings: GraderSettings, ask: JudgeCall | None, entailer: Callable[[], Entailer]) -> _Assessor:
+        from ragc.corpora.embed import make
+
+        return _Assessor(name, ask, entailer, cache(make))
+
     def calls(settings: GraderSettings, question: Question) -> float:
-        if family == "answer_relevancy":
-            return 1
-        if family == "context_precision":
-            return MOST_PASSAGES
         from ragc.signatures.judge import MOST_FACTS
 
-        sides = 2 if family == "answer_correctness" else 1
-        return sides * (1 + (MOST_FACTS if settings.entailment == "judge" else 0))
+        if not family.sides:
+            return 1 if family.embeds else MOST_PASSAGES
+        return family.sides * (1 + (MOST_FACTS if settings.entailment == "judge" else 0))
 
-    return calls
-
-
-def _builder(family: str) -> Callable[[GraderInputs], _Assessor]:
-    def build(inputs: GraderInputs) -> _Assessor:
-        return _Assessor(family, inputs, cache(_default_embedder))
-
-    return build
+    return GraderKind(name, build, lambda settings: "", calls, entails=bool(family.sides))
 
 
-GRADERS = tuple(
-    GraderKind(family, _builder(family), lambda settings: "", _calls_of(family), entails=family in _ENTAILS)
-    for family in _FINDINGS
-)
+GRADERS = tuple(_grader(name, family) for name, family in _FAMILIES.items())
 
 
 def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
@@ -322,10 +280,11 @@ def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
     for metric in METRICS:
         values = [known[metric.reads].value for known in findings if metric.reads in known]
         by = Counter(value.get("by") for value in values)
-        for reason, why in _UNSCORED.items():
-            if by[reason]:
-                part = f"{by[reason]:,} of {len(values):,} questions"
-                sentences.append(f"{metric.id} has no score for {part}: {why}.")
+        sentences += [
+            f"{metric.id} has no score for {by[reason]:,} of {len(values):,} questions: {why}."
+            for reason, why in _UNSCORED.items()
+            if by[reason]
+        ]
     return sentences
 
 

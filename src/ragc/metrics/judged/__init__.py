@@ -1,1 +1,0 @@
-"""What judges say of answers without gold answers, and the labels of people beside it."""

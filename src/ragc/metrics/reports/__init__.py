@@ -1,1 +1,0 @@
-"""Reports on runs: reading rows, and comparing two runs question by question."""
