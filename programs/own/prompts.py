@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import dspy
 
 from ragc.core.digest import digest
 from ragc.programs.calls.demos import plain
-from ragc.programs.own import adapters
+from ragc.programs.own import SETTINGS, adapters
 from ragc.programs.own.gateway import shown_messages
 from ragc.targets.base import ChatRequest, Message, Sampling, Target
 from ragc.targets.dspy_lm import target_of
@@ -53,14 +54,15 @@ class OwnCall:
         target: Target = self._program.runtime.target("main") if lm is None else target_of(lm.ragc_lm)
         return target
 
+    def settings(self, lm: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Returns how replies are drawn, as far as the settings of the LM say: its own, or those given."""
+        settings = {**((self._predictor.lm or self._program.lm).kwargs if lm is None else lm), **self.config}
+        return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
+
     @property
     def sampling(self) -> Sampling:
-        """How replies are drawn, as far as the LM's settings say."""
-        settings = {**(self._predictor.lm or self._program.lm).kwargs, **self.config}
-        named = {
-            name: settings[name] for name in ("temperature", "top_p", "max_tokens") if settings.get(name)
-        }
-        return Sampling(**named)
+        """How replies are drawn, with ragc's defaults for what the LM's settings leave open."""
+        return Sampling(**self.settings())
 
     @property
     def template(self) -> Any:

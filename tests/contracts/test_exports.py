@@ -295,7 +295,7 @@ def test_a_file_says_whose_it_is_and_how_it_is_sent_and_read(format: str) -> Non
     if format in FACTS:
         facts = FACTS[format](files[f"answer{format_of(format).suffix}"])
         assert (facts["program"], facts["note"]) == (out.fingerprint, note)
-        assert facts["parameters"] == prompt.parameters()
+        assert facts["parameters"] == prompt.parameters
         assert facts["input_schema"] == prompt.input_schema
         assert facts["output_schema"] == prompt.output_schema
 

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from ragc.core.text import escape_value
 from ragc.errors import UsageError
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt, Input
+from ragc.prompts.render import escaped_inputs
 from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
 from ragc.targets.base import Message
@@ -96,8 +96,9 @@ def value_of(one: Input) -> st.SearchStrategy[Any]:
 
 
 def inputs_for(prompt: CompiledPrompt) -> st.SearchStrategy[dict[str, Any]]:
-    """Inputs of `prompt` as a program shows them: without markers, which an export does not defuse."""
-    return st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs}).map(escape_value)
+    """Inputs of `prompt` as a program shows them: markers are defused, which few formats do themselves."""
+    values = st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs})
+    return values.map(lambda inputs: escaped_inputs(prompt, inputs))
 
 
 def demos_for(signature: Any) -> st.SearchStrategy[list[dict[str, Any]]]:

@@ -78,17 +78,17 @@ def test_parameters_are_the_request_that_is_sent(entry: Method, layout: str) -> 
     for prompt in derive_export(program):
         inputs = {one.name: [] if one.many else {"text": "", "integer": 1}[one.kind] for one in prompt.inputs}
         body = body_of(calls[prompt.name].request(**inputs), "m")
-        assert prompt.parameters() == {k: v for k, v in body.items() if k not in ("model", "messages")}
+        assert prompt.parameters == {k: v for k, v in body.items() if k not in ("model", "messages")}
         assert ("response_format" in body) == prompt.enforced == (layout == "minimal")
 
 
 def test_a_prompt_says_what_its_inputs_and_outputs_are() -> None:
     prompt = derive_export(build_program(method("prefrag"))).prompt("step")
-    assert prompt.input("tools").passages
+    assert prompt.input("tools").many
     assert prompt.input("max_step").kind == "integer"
     assert prompt.input_schema["required"] == ["tools", "max_step", "question", "trajectory", "steps_left"]
     assert prompt.input_schema["properties"]["tools"]["type"] == "array"
-    assert list(prompt.output_schema["properties"]) == [one.name for one in prompt.outputs]
+    assert list(prompt.output_schema["properties"]) == list(prompt.outputs)
     assert Input("sure", "flag", about="or not").schema() == {"type": "boolean", "description": "or not"}
 
 
@@ -121,7 +121,7 @@ def test_an_input_that_is_no_text_number_or_flag_is_refused() -> None:
     signature = dspy.Signature("pairs: list[list[str]] -> answer: str")
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}))
     with pytest.raises(NotExpressible, match=r"its input 'pairs' is of the type list\[list\[str\]\]"):
-        prompt_of("own", call, "")
+        prompt_of("own", call)
 
 
 def test_text_that_marks_inputs_is_refused_where_it_could_be_mistaken() -> None:
@@ -129,7 +129,7 @@ def test_text_that_marks_inputs_is_refused_where_it_could_be_mistaken() -> None:
         dspy.Signature("question -> answer", "Say \ue000."), Runtime({"main": ScriptedTarget([])})
     )
     with pytest.raises(NotExpressible, match=r"hold U\+E000"):
-        prompt_of("own", call, "")
+        prompt_of("own", call)
 
 
 def test_neither_model_nor_source_is_asked() -> None:

@@ -12,8 +12,7 @@ import pytest
 from ragc.cli.main import main
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.base import format_of
-from ragc.exports.loading import HINT, example_inputs
+from ragc.exports.formats.base import HINT, format_of
 from ragc.exports.write import FORMATS, check, export, refuse_for
 from ragc.programs import method
 from ragc.prompts.model import Case
@@ -62,7 +61,7 @@ def test_the_lines_run_and_give_what_is_sent(id: str, several: bool, tmp_path: P
     with mlflow_registry(tmp_path) if id == "mlflow" else pytest.MonkeyPatch.context():
         names = run_lines(report.loading[id])
     prompt = program.prompts[0]
-    expected = [(m.role, m.content) for m in render(prompt, example_inputs(prompt))]
+    expected = [(m.role, m.content) for m in render(prompt, prompt.placeholders())]
     assert READ[id](names["messages"]) == expected
 
 
@@ -72,7 +71,7 @@ def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch
     report = export(program, "python", tmp_path / "my-prompts.py")
     body = run_lines(report.loading["python"])["body"]
     assert [m["content"] for m in body["messages"]] == [
-        m.content for m in render(program.prompts[0], example_inputs(program.prompts[0]))
+        m.content for m in render(program.prompts[0], program.prompts[0].placeholders())
     ]
 
 
@@ -94,7 +93,7 @@ def test_baml_is_called_by_the_function_that_is_generated(tmp_path: Path) -> Non
 @pytest.mark.parametrize("id", [*FORMATS])
 def test_every_readme_says_it_and_every_export_of_all(id: str, tmp_path: Path) -> None:
     cases = [
-        Case(f"q-{p.name}", p.name, example_inputs(p)) for p in derive_export(build_program(method("crag")))
+        Case(f"q-{p.name}", p.name, p.placeholders()) for p in derive_export(build_program(method("crag")))
     ]
     program = derive_export(build_program(method("crag")), cases=cases)
     export(program, id, tmp_path / "one")

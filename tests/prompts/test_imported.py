@@ -93,7 +93,7 @@ def test_an_edited_source_is_what_is_sent(format: str, tmp_path: Path) -> None:
 
     prompt = with_prompt(exported(tmp_path, edit, format))
     assert prompt.instructions == "Say it shortly."
-    assert prompt.outputs[0].about == "in small letters"
+    assert prompt.outputs["answer"] == "in small letters"
     assert [demo["answer"] for demo in prompt.demonstrations] == ["Ann", "Bo"]
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragc.core.text import escape_value
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export, prompt_of
 from ragc.programs import METHODS, Method
@@ -18,7 +17,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt
-from ragc.prompts.render import literal, render, template
+from ragc.prompts.render import escaped_inputs, literal, render, template
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import cases, examples
 from tests.exports.common import (
@@ -49,7 +48,7 @@ class Typed(dspy.Signature):
 
 def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
     call = RagPredict(Typed, Runtime({"main": ScriptedTarget(SchemaReplies())}), layout=layout)
-    return call, prompt_of("typed", call, "")
+    return call, prompt_of("typed", call)
 
 
 @pytest.mark.parametrize("layout", cases(LAYOUTS, 2))
@@ -97,7 +96,7 @@ def test_fixed_text_is_itself_in_any_environment(
 def test_a_plain_environment_renders_the_same(layout: str, data: Any) -> None:
     _, prompt = typed(layout)
     inputs = data.draw(inputs_for(prompt))
-    shown = escape_value(inputs)  # templates depend on nothing of ragc
+    shown = escaped_inputs(prompt, inputs)  # templates depend on nothing of ragc
     plain = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     contents = [plain.from_string(template(prompt, message)).render(shown) for message in prompt.messages]
     assert contents == [message.content for message in render(prompt, inputs)]

@@ -12,7 +12,7 @@ import pydantic
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.formats.baml.format import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
+from ragc.exports.formats.baml import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from ragc.store.calls import CallStore

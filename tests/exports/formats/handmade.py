@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.frontmatter import style
 from ragc.exports.write import format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
@@ -57,14 +56,14 @@ def _unmarked(value: Any) -> Any:
 
 def as_text(prompt: CompiledPrompt, one: Input, value: Any) -> str:
     """A list as the description of its input tells to write it."""
-    if style(prompt, one) == "json":
+    if prompt.style_of(one.name) == "json":
         return json.dumps(value, ensure_ascii=False)
     return "\n".join(f"[{i}] {item}" for i, item in enumerate(value, 1)) or "none"
 
 
 def with_texts(prompt: CompiledPrompt, inputs: Mapping[str, Any], *styles: str) -> dict[str, Any]:
     """`inputs` with each list that is shown in one of `styles` as a text."""
-    lists = {one.name: one for one in prompt.inputs if one.many and style(prompt, one) in styles}
+    lists = {one.name: one for one in prompt.inputs if one.many and prompt.style_of(one.name) in styles}
     return {
         name: as_text(prompt, lists[name], value) if name in lists else value
         for name, value in inputs.items()

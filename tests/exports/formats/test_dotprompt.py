@@ -91,7 +91,7 @@ def test_one_file_says_what_a_caller_needs(tmp_path: Path) -> None:
 
     metadata: Any = asyncio.run(Dotprompt().render_metadata((tmp_path / "p.prompt").read_text("utf-8")))
     assert metadata.config["temperature"] == 0.7
-    assert metadata.config["maxOutputTokens"] == program.prompts[0].sampling.max_tokens
+    assert metadata.config["maxOutputTokens"] == program.prompts[0].parameters["max_tokens"]
     assert metadata.input.schema == program.prompts[0].input_schema
     assert metadata.output.schema == program.prompts[0].output_schema
     assert metadata.ext["ragc"]["program"] == program.fingerprint

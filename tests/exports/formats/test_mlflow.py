@@ -37,7 +37,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_an_input_that_names_another_is_not_replaced_again() -> None:
     target = ScriptedTarget(SchemaReplies())
     call = RagPredict(dspy.Signature("first, second -> answer"), Runtime({"main": target}))
-    prompt = prompt_of("pair", call, "")
+    prompt = prompt_of("pair", call)
     inputs = {"first": "{{ second }}", "second": "{{ first }}"}
     assert rendered(file_of("mlflow", export_alone(prompt), prompt), inputs) == [
         tuple(m) for m in call.messages(**inputs)
@@ -54,7 +54,7 @@ def test_the_registry_holds_what_a_caller_needs() -> None:
     assert registry_prompt.commit_message.endswith(note)
     assert registry_prompt.tags["ragc_program"] == out.fingerprint
     assert json.loads(registry_prompt.tags["ragc_input_schema"]) == prompt.input_schema
-    parameters = {name: value for name, value in prompt.parameters().items() if name != "response_format"}
+    parameters = {name: value for name, value in prompt.parameters.items() if name != "response_format"}
     assert registry_prompt.model_config == {"model_name": "model", **parameters}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from importlib.resources import files as resources
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,18 +18,20 @@ from hypothesis import strategies as st
 
 from ragc import metrics
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.promptfoo import metric as promptfoo_metric
-from ragc.exports.formats.promptfoo.format import build_variables as variables
-from ragc.exports.formats.promptfoo.format import folders, why_not_scored
+from ragc.exports.formats.promptfoo import METRICS, folders, why_not_scored
+from ragc.exports.formats.promptfoo import build_variables as variables
 from ragc.exports.write import format_of
 from ragc.metrics import short_answer
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.model import Case, ExportedProgram, Input, Slot, TemplateMessage
-from ragc.prompts.render import check_inputs
+from ragc.prompts.render import escaped_inputs
 from tests.examples import examples
 from tests.exports.common import build_program, texts
 
+SOURCE = resources("ragc.exports").joinpath("templates/promptfoo_metric.py.txt").read_bytes()
+promptfoo_metric = ModuleType("metric")
+exec(compile(SOURCE, "metric.py", "exec"), promptfoo_metric.__dict__)
 CASE = Case("dev-1", "answer", {"question": "Who?", "passages": ["{{a}}\u2028", "file:///b"]}, ("An A", "B"))
 
 
@@ -44,7 +47,7 @@ def with_cases(*cases: Case, metric: str = "f1", **knobs: Any) -> ExportedProgra
 
 def score_reply(output: Any, config: dict[str, Any]) -> float:
     """The score that promptfoo gets for a reply."""
-    return promptfoo_metric.get_assert(output, {"vars": {}, "config": config})
+    return float(promptfoo_metric.get_assert(output, {"vars": {}, "config": config}))
 
 
 def _number(value: Any) -> Any:
@@ -62,10 +65,10 @@ def test_every_prompt_has_a_folder_with_its_own_inputs(entry: Any) -> None:
         assert config["prompts"] == [{"id": "file://chat.json", "label": prompt.name}]
         assert config["providers"][0] == {"id": "echo"}
         (example,) = config["tests"]
-        check_inputs(prompt, {name: _number(value) for name, value in example["vars"]["inputs"].items()})
+        escaped_inputs(prompt, {name: _number(value) for name, value in example["vars"]["inputs"].items()})
         provider_config = config["providers"][1]["config"]
         schema = json.loads(files[f"{folder}/response_format.json"])
-        assert {**provider_config["passthrough"], "response_format": schema} == prompt.parameters()
+        assert {**provider_config["passthrough"], "response_format": schema} == prompt.parameters
         source = files[f"{folder}/chat.json"].decode()
         assert all(f"inputs.{one.name}" in source for one in prompt.inputs)
         assert [m["role"] for m in json.loads(source)] == [m.role for m in prompt.messages]
@@ -88,8 +91,7 @@ def test_dev_questions_are_tests_with_the_metric_as_assertion() -> None:
         ],
     }
     assert files["answer/tests.json"].isascii()
-    source = resources("ragc.exports.formats.promptfoo").joinpath("metric.py").read_bytes()
-    assert files["answer/metric.py"] == source
+    assert files["answer/metric.py"] == SOURCE
 
 
 def test_tests_are_in_the_folder_of_their_prompt() -> None:
@@ -122,7 +124,7 @@ def test_a_prompt_without_an_answer_is_not_scored() -> None:
 
 def test_all_metrics_of_text_are_there_but_those_that_need_a_library() -> None:
     texts_only = {one.id for one in short_answer.METRICS}
-    assert promptfoo_metric.METRICS.keys() == texts_only - {"rqrag_f1"}
+    assert METRICS == promptfoo_metric.METRICS.keys() == texts_only - {"rqrag_f1"}
 
 
 WORDS = st.sampled_from(
