@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragc.cli.main import main
-from ragc.errors import UsageError
+from ragc.errors import ArtefactError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import HINT, format_of
 from ragc.exports.write import FORMATS, check, export, refuse_for
@@ -73,9 +73,13 @@ def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch
     assert [m["content"] for m in body["messages"]] == [
         m.content for m in render(program.prompts[0], program.prompts[0].placeholders())
     ]
+    several = build_program(method("crag"))
+    run_lines(export(several, "python", tmp_path / "several").loading["python"])
+    assert (tmp_path / "several" / "__pycache__").is_dir()
+    assert check(several, tmp_path / "several") == "python"
 
 
-def test_baml_is_called_by_the_function_that_is_generated(tmp_path: Path) -> None:
+def test_baml_is_called_by_the_function_that_is_generated_and_checked_after_that(tmp_path: Path) -> None:
     consumer("baml_py")
     report = export(build_program(method("vanilla")), "baml", tmp_path / "out")
     inputs, command, *python = report.loading["baml"]
@@ -88,6 +92,10 @@ def test_baml_is_called_by_the_function_that_is_generated(tmp_path: Path) -> Non
     assert "def Answer(self, question: str,passages: typing.List[str]," in stub
     assert inputs == "inputs = {'question': '...', 'passages': ['...']}"
     assert python == ["from baml_client import b", "reply = b.Answer(**inputs)"]
+    assert check(build_program(method("vanilla")), tmp_path / "out") == "baml"
+    (tmp_path / "out" / "baml_src" / "mine.baml").write_text("")
+    with pytest.raises(ArtefactError, match=r"mine\.baml: this file is not part of the export"):
+        check(build_program(method("vanilla")), tmp_path / "out")
 
 
 @pytest.mark.parametrize("id", [*FORMATS])
@@ -101,20 +109,24 @@ def test_every_readme_says_it_and_every_export_of_all(id: str, tmp_path: Path) -
     assert "## Loading" in readme
     assert str(tmp_path) not in readme
     assert "A passage is its title, a line break and its text, or its text alone." in readme
+    assert ("Inputs are inserted as they are." in readme) != format_of(id).escapes
     export(program, "all", tmp_path / "all")
     assert f"## {id}\n" in (tmp_path / "all" / "README.md").read_text("utf-8")
     assert check(program, tmp_path / "all")
 
 
+@pytest.mark.parametrize("id", [id for id in FORMATS if not format_of(id).escapes])
+def test_every_export_of_one_call_says_what_becomes_of_markers_in_inputs(id: str) -> None:
+    files = format_of(id).files(derive_export(build_program(method("vanilla"))))
+    assert any(b"Inputs are inserted as they are." in content for content in files.values())
+
+
 def test_a_batch_of_one_call_is_a_file_where_it_is_named_like_one(tmp_path: Path) -> None:
     program = derive_export(build_program(method("vanilla")), cases=[CASE])
-    export(program, "openai-batch", tmp_path / "batch.jsonl")
-    export(program, "openai-batch", tmp_path / "batch")
-    file = tmp_path / "batch.jsonl"
-    assert file.read_bytes() == (tmp_path / "batch" / "answer.batch.jsonl").read_bytes()
-    assert check(program, tmp_path / "batch") == "openai-batch"
-    export(program, "openai-batch", tmp_path / "x.batch.jsonl")
-    assert check(program, tmp_path / "x.batch.jsonl") == "openai-batch"
+    for name in ("batch", "batch.jsonl", "x.batch.jsonl"):
+        export(program, "openai-batch", tmp_path / name)
+        assert check(program, tmp_path / name) == "openai-batch"
+    assert (tmp_path / "batch.jsonl").read_bytes() == (tmp_path / "batch" / "answer.batch.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(

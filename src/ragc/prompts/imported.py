@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 4 * 2**20
 """Maximum size of a file in bytes."""
 
+LAYOUT_KNOBS = ("layout", "query_pos", "cot", "answer_format")
+"""The knobs that most programs have and that lay out a prompt."""
+
 _WANTED = (
     "wanted is instructions (.txt, .md), a .toml file with instructions, fields and demonstrations, or an "
     "export of jinja2 or openai-json"
@@ -74,9 +77,9 @@ class ImportedPrompt(pydantic.BaseModel):
         self._check_markers(signature.fields, xml=calls[predictor].layout == "xml")
         if as_laid_out and self.laid_out and self.laid_out != layout_digest(calls[predictor]):
             raise UsageError(
-                "It was exported from a program whose knobs (such as layout, query_pos, cot, answer_format) "
-                "lay its messages out otherwise than those of this recipe; set the same under [knobs], or "
-                f"delete 'laid_out' in its {SOURCE!r} to have its texts laid out as here."
+                f"It was exported from a program whose knobs (such as {', '.join(LAYOUT_KNOBS)}) lay its "
+                "messages out otherwise than those of this recipe; set the same under [knobs], or delete "
+                f"'laid_out' in its {SOURCE!r} to have its texts laid out as here."
             )
         about = {name: description(name, info) for name, info in signature.fields.items()}
         instructions = signature.instructions if self.instructions is None else self.instructions

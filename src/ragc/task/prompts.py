@@ -20,20 +20,20 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """Returns `program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
     Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, or is no
-    prompt of the predictor it is named for, or an export that the knobs of the recipe lay out otherwise; a
-    candidate of a search may.
+    prompt of the predictor it is named for, or an export that the recipe lays out otherwise by knobs
+    that neither a search nor a grid varies.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
-    from ragc.prompts.imported import import_prompt
+    from ragc.prompts.imported import LAYOUT_KNOBS, import_prompt
 
-    knobs = program.knobs.to_json()
-    fixed = program.method.knobs.of(recipe.fixed(program.method)).to_json()
-    own = all(knobs.get(name, value) == value for name, value in fixed.items() if name != "icl_n")
+    varied = {knob.name for knob in recipe.space(program.method)}
+    varied.update(*recipe.grid.settings, recipe.grid.baseline)
+    as_laid_out = varied.isdisjoint(LAYOUT_KNOBS)
     problems = []
     for name, file in recipe.prompts.items():
         try:
-            import_prompt(recipe.path(file)).apply(program, name, as_laid_out=own)
+            import_prompt(recipe.path(file)).apply(program, name, as_laid_out=as_laid_out)
         except UsageError as error:
             problems.append(f"prompts.{name} = {file!r}: {error}")
     if problems:

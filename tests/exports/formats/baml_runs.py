@@ -108,6 +108,8 @@ def _values(node: Mapping[str, Any], defs: Mapping[str, Any]) -> st.SearchStrate
             return st.integers(node.get("minimum", -(10**9)), node.get("maximum", 10**9))
         case "boolean":
             return st.booleans()
+        case "number":
+            return st.floats(allow_nan=False, allow_infinity=False)
         case "array":
             return st.lists(_values(node["items"], defs), max_size=node.get("maxItems", 4))
         case "object":
