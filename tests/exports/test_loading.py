@@ -77,6 +77,8 @@ def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch
     run_lines(export(several, "python", tmp_path / "several").loading["python"])
     assert (tmp_path / "several" / "__pycache__").is_dir()
     assert check(several, tmp_path / "several") == "python"
+    export(several, "jinja2", tmp_path / "several", force=True)
+    assert not (tmp_path / "several" / "__pycache__").exists()
 
 
 def test_baml_is_called_by_the_function_that_is_generated_and_checked_after_that(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from ragc.compiled import evaluate
 from ragc.compiled.base import load
 from ragc.compiled.opened import open_program
 from ragc.errors import RagcError, UsageError
-from ragc.exports.write import graph_json
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.base import format_of
+from ragc.exports.write import format_of, graph_json
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
 from ragc.programs import method

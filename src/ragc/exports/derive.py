@@ -133,7 +133,7 @@ def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str
 def openai_ids(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
     """Returns the name for OpenAI's API of each model that is named as LiteLLM does, by its id."""
     names = [
-        table.get("model")
+        str(table.get("model"))
         for table in (recipe.get("targets") or {}).values()
         if table.get("kind") == "hosted"
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,16 +31,17 @@ WRITTEN = "exports.sha256"
 """The cache file with the digests of all single-file exports, which have no manifest."""
 
 
-def refuse_existing(out: Path, *, force: bool) -> None:
+def refuse_existing(out: Path, *, force: bool, made: Collection[str] = ()) -> None:
     """Raises UsageError when `out` exists, unless `force` is true and it is empty or an unchanged export.
 
-    Also raises it when a test write fails.
+    Folders called as in `made`, which consumers make in an export, do not count. Also raises UsageError when
+    a test write fails.
     """
     if os.path.lexists(out) and not force:
         raise UsageError(f"{out} exists; choose another --out, or replace it with --force.")
     where = resolve_out(out)
     if where.is_dir() and (_is_export(where) or not any(where.iterdir())):
-        check_folder(where, GRAPH, what="an export", ours=_is_export)
+        check_folder(where, GRAPH, what="an export", ours=_is_export, made=made)
     elif os.path.lexists(where) and (where.is_dir() or not _is_own_file(where)):
         known = " (a single file is known when it was exported on this machine, unchanged)"
         raise UsageError(
@@ -67,18 +68,18 @@ def _is_own_file(path: Path) -> bool:
         return False
 
 
-def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
+def write_atomically(out: Path, tree: bytes | Mapping[str, bytes], made: Collection[str] = ()) -> None:
     """Writes a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
 
-    An existing export is replaced as a whole. Raises UsageError where a folder would become a file or a file
-    a folder, or the folder was changed meanwhile, and OSError.
+    An existing export is replaced as a whole, with the folders `made` in it. Raises UsageError where a folder
+    would become a file or a file a folder, or the folder was changed meanwhile, and OSError.
     """
     where, is_file = resolve_out(out), isinstance(tree, bytes)
     if os.path.lexists(where) and where.is_dir() == is_file:
         change = "folder, and the export is a file" if is_file else "file, and the export is a folder"
         raise UsageError(f"{out} is a {change}; remove it first, or choose another --out.")
     if not isinstance(tree, bytes):
-        put_folder(where, tree, GRAPH)
+        put_folder(where, tree, GRAPH, made)
         return
     with suppress(OSError):  # it then only cannot be replaced later
         record = make_private(cache_home()) / WRITTEN

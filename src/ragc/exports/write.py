@@ -6,7 +6,7 @@ Here are also the names for authors of formats: `Format`, `FORMATS`, `format_of`
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
     formats = [format_of(id) for id in (FORMATS if format == ALL else (format,))]
     if format == ALL or (formats[0].folder and not formats[0].alone):
         _refuse_suffix(Path(out), f"The export --to {format}")
-    refuse_existing(Path(out), force=force)
+    refuse_existing(Path(out), force=force, made=_made())
 
 
 def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questions: int = 0) -> None:
@@ -89,6 +89,11 @@ def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questi
             f"The export --to {format} is a file to import, and --out {out} does not end in {chosen.suffix}; "
             f"name it {out.with_name(out.name + chosen.suffix)}."
         )
+
+
+def _made() -> set[str]:
+    """Returns the names of the folders that consumers make in an export."""
+    return {name for id in FORMATS for name in format_of(id).made}
 
 
 def _is_file_name(out: Path) -> bool:
@@ -126,7 +131,7 @@ def export(compiled: Any, format: str, out: str | Path, *, force: bool = False) 
         paths = {id: out / name for id, name in names.items()}
     else:
         tree, paths = export_tree(format_of(format), program, file=_is_file_name(out)), {format: out}
-    write_atomically(out, tree)
+    write_atomically(out, tree, _made())
     loading, hints = {}, {}
     for id, path in paths.items():
         chosen = format_of(id)
@@ -250,7 +255,7 @@ def check(compiled: Any, path: str | Path) -> str:
         tree = export_tree(formats[0], program)
     if isinstance(tree, bytes):
         raise ArtefactError(f"{path} is a folder, which {ids[0]} does not make of this program.")
-    _compare_all(path, tree, {name for chosen in formats for name in chosen.made})
+    _compare_all(path, tree)
     return ", ".join(ids)
 
 
@@ -283,10 +288,10 @@ def _closest(path: Path, program: ExportedProgram) -> tuple[str, bytes]:
     return best[1:]
 
 
-def _compare_all(folder: Path, expected: Mapping[str, bytes], made: Collection[str]) -> None:
-    """Raises ArtefactError unless `folder` has the files `expected` and no other, but in folders `made`."""
+def _compare_all(folder: Path, expected: Mapping[str, bytes]) -> None:
+    """Raises ArtefactError unless `folder` has the files `expected`, and no other that is not of `_made`."""
     found = {file.relative_to(folder) for file in folder.rglob("*") if not file.is_dir()}
-    names = {file.as_posix() for file in found if not {*made} & {*file.parts[:-1]}}
+    names = {file.as_posix() for file in found if not _made() & {*file.parts[:-1]}}
     for name in sorted(names | expected.keys()):
         if name not in expected:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")
