@@ -15,7 +15,7 @@ import pytest
 import ragc
 from ragc.compiled.base import CompiledProgram, load
 from ragc.errors import ArtefactError, UsageError
-from ragc.exports.derive import derive_export, models, openai_ids, prompt_of, runtime, tables
+from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
 from ragc.exports.write import FORMATS, format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
@@ -141,7 +141,7 @@ def test_a_module_with_objects_is_exported_as_it_was_measured(tmp_path: Path) ->
         compiler.compile(Noting(), trainset=examples)
     out = derive_export(load(tmp_path / "out"))
     (prompt,) = out
-    assert (out.model(prompt), prompt.parameters) == ("mine/model", {"max_tokens": 300})
+    assert (prompt.model, prompt.parameters) == ("mine/model", {"max_tokens": 300})
     assert list(prompt.demonstrations[0]["notes"][0]) == ["text", "sources"]
     system, *fixed = [str(message.fixed_text) for message in prompt.messages[:-1]]
     sent = [[str(r.system), *("".join(p.text for p in m.parts) for m in r.messages)] for r in engine.requests]
@@ -163,12 +163,12 @@ def test_demonstrations_that_the_question_chooses_are_refused(domain: str, refus
 @pytest.mark.parametrize(
     ("signature", "why"),
     [
-        ("pairs: list[list[str]] -> answer: str", r"its input 'pairs' is of the type list\[list\[str\]\]"),
-        (dspy.Signature("question -> answer", "Say \ue000."), r"hold U\+E000"),
+        (("pairs: list[list[str]] -> answer: str",), r"its input 'pairs' is of the type list\[list\[str\]\]"),
+        (("question -> answer", "Say \ue000."), r"hold U\+E000"),
     ],
 )
 def test_what_is_no_fixed_template_is_refused(signature: Any, why: str) -> None:
-    call = RagPredict(dspy.Signature(signature), Runtime({"main": ScriptedTarget([])}))
+    call = RagPredict(dspy.Signature(*signature), Runtime({"main": ScriptedTarget([])}))
     with pytest.raises(NotExpressible, match=why):
         prompt_of("own", call)
 
@@ -182,13 +182,12 @@ def test_neither_model_nor_source_is_asked() -> None:
 
 def test_models_are_named_without_paths_and_addresses() -> None:
     names = {"main": "Qwen/Qwen2.5-7B-Instruct", "judge": "small.gguf"}
-    assert models(tables(RECIPE), {}) == names
+    assert models(tables(RECIPE), {}) == {role: (id, id) for role, id in names.items()}
     default = tables('[targets.main]\nkind = "embedded"')
     provenance = {"targets": {"main": {"name": "embedded Small-135M.Q4"}}}
-    assert models(default, provenance) == {"main": "Small-135M.Q4"}
+    assert models(default, provenance) == {"main": ("Small-135M.Q4", "Small-135M.Q4")}
     of_dspy = {"targets": {"main": {"name": "dspy openai/gpt-4o"}}}
-    assert models({}, of_dspy) == {"main": "openai/gpt-4o"}
-    assert openai_ids({}, of_dspy) == {"openai/gpt-4o": "gpt-4o"}
+    assert models({}, of_dspy) == {"main": ("openai/gpt-4o", "gpt-4o")}
     assert tables("not = = toml") == {}
 
 
@@ -207,12 +206,12 @@ def test_a_request_to_openai_names_the_model_as_openai_does(kind: str, id: str, 
         text = "".join(content.decode() for content in format_of(name).files(out).values())
         assert re.search(rf"(?<![/\w]){sent}\b", text), name
         assert id == sent or id not in text, name
-    assert out.model(out.prompts[0]) == id
+    assert out.prompts[0].model == id
 
 
 def test_data_and_metric_are_told_and_the_licence_only_of_demonstrations() -> None:
     plain = derive_export(compiled(VANILLA, RECIPE))
-    assert (plain.note, plain.metric, plain.model(plain.prompts[0])) == ("", "f1", "Qwen/Qwen2.5-7B-Instruct")
+    assert (plain.note, plain.metric, plain.prompts[0].model) == ("", "f1", "Qwen/Qwen2.5-7B-Instruct")
     program = build_program(VANILLA, icl_n=1)
     program.predictors()[0].demos = [{"question": "q", "passages": ["p"], "answer": "a"}]
     shown = derive_export(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))

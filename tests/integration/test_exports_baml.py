@@ -76,4 +76,4 @@ def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: 
                     body = json.loads(request.body.text())
                     assert read_messages(body) == limited(wired(program, prompt.name, inputs))
                     rest = {name: value for name, value in body.items() if name != "messages"}
-                    assert rest == {"model": out.model(prompt), **prompt.parameters}
+                    assert rest == {"model": prompt.model, **prompt.parameters}

@@ -114,36 +114,24 @@ def runtime(entry: Method, recipe: Mapping[str, Any], provenance: Mapping[str, A
     return Runtime(stubs, dict.fromkeys(sources, nothing), store=CallStore(None))
 
 
-def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the model id of each role, without addresses, and only the last part of a path.
+def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Returns by role the model's id, without addresses and only the last part of a path, and its name for
+    OpenAI's API, where it is named as LiteLLM does.
 
-    The provenance names the default model of a kind and a DSPy LM, of which the recipe says nothing.
+    The provenance names the default model of a kind and an LM of DSPy, of which the recipe says nothing.
     """
     by_role, recorded = {}, provenance.get("targets") or {}
-    tables = {**{role: {} for role in recorded}, **(recipe.get("targets") or {})}
-    for role, table in tables.items():
-        id = str(table.get("model") or (recorded.get(role, {}).get("name") or "").rpartition(" ")[2])
+    for role, table in ({role: {} for role in recorded} | (recipe.get("targets") or {})).items():
+        kind, _, name = (recorded.get(role, {}).get("name") or "").rpartition(" ")
+        id = str(table.get("model") or name)
         if table.get("kind") == "embedded" or id[:1] in ("/", "~", ".") or PureWindowsPath(id).drive:
             id = PurePosixPath(PureWindowsPath(id).as_posix()).name
+        of_litellm = table.get("kind", kind) in ("hosted", "dspy")
         if id:
-            by_role[str(role)] = id
+            by_role[str(role)] = (id, id.removeprefix("openai/") if of_litellm else id)
     return by_role
 
 
-def openai_ids(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the name for OpenAI's API of each model that is named as LiteLLM does, by its id."""
-    names = [
-        str(table.get("model"))
-        for table in (recipe.get("targets") or {}).values()
-        if table.get("kind") == "hosted"
-    ]
-    recorded = [table.get("name") or "" for table in (provenance.get("targets") or {}).values()]
-    names += [name.removeprefix(_DSPY) for name in recorded if name.startswith(_DSPY)]
-    return {name: name.removeprefix("openai/") for name in names if name.startswith("openai/")}
-
-
-_DSPY = "dspy "
-"""What the name of a DSPy LM begins with in provenance."""
 _KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Private-use characters that delimit the marker of an input."""
@@ -161,21 +149,20 @@ def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Cas
         state, entry = compiled, method(compiled.state.method)
         program = compiled.build(runtime(entry, tables(compiled.recipe), compiled.provenance))
     recipe, entry = tables(state.recipe), program.method
-    recorded = state.provenance.get("targets") or {}
-    prompts = tuple(
-        prompt_of(name, call, recorded.get(call.role, {}).get("sampling"))
-        for name, call in program.named_calls()
-    )
+    recorded, prompts = state.provenance.get("targets") or {}, []
+    names = models(recipe, state.provenance)
+    for name, call in program.named_calls():
+        prompt = prompt_of(name, call, recorded.get(call.role, {}).get("sampling"))
+        id, openai_id = names.get(call.role) or names.get("main") or ("model", "model")
+        prompts.append(replace(prompt, model=id, openai_model=openai_id))
     rehearsals = rehearse(entry, program.runtime, program.knobs.to_json())
     return ExportedProgram(
         method=entry.id,
         about=entry.about,
         fingerprint=state.fingerprint,
         knobs=program.knobs.to_json(),
-        prompts=prompts,
+        prompts=tuple(prompts),
         single=len(prompts) == 1 == max((rehearsal.calls for rehearsal in rehearsals), default=0),
-        models=models(recipe, state.provenance),
-        openai_ids=openai_ids(recipe, state.provenance),
         learned=dict(program.learned),
         note=_note(recipe) if any(prompt.demos for prompt in prompts) else "",
         metric=_metric_of(recipe.get("search") or {}),

@@ -209,7 +209,7 @@ def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
         "prompts": {
             prompt.name: {
                 "role": prompt.role,
-                "model": program.model(prompt),
+                "model": prompt.model,
                 "layout": prompt.layout,
                 "parameters": dict(prompt.parameters),
                 **({"thinking_tokens": prompt.reasoning_tokens} if prompt.reasoning_tokens else {}),

@@ -106,7 +106,9 @@ class CompiledPrompt:
     and the reply is JSON. `layout` names the notation of replies, see `reading`. `parameters` are the body of
     a chat request of OpenAI's API without model and messages; its `max_tokens` include `reasoning_tokens`.
     `demonstrations` are the values of those in the messages, by field. `fingerprint` is a digest of
-    everything that affects the prompt, `laid_out` one of its layout without its texts, "" if unknown.
+    everything that affects the prompt, `laid_out` one of its layout without its texts, "" if unknown. `model`
+    is the id of the model that answers, without a path or address, or the word `model`; `openai_model` is the
+    same as a request to OpenAI's API names it.
     """
 
     name: str
@@ -123,6 +125,8 @@ class CompiledPrompt:
     demonstrations: tuple[Mapping[str, Any], ...] = ()
     reasoning_tokens: int = 0
     laid_out: str = ""
+    model: str = "model"
+    openai_model: str = "model"
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -177,11 +181,9 @@ class Case:
 class ExportedProgram:
     """A compiled program for export: its prompts and what they are of.
 
-    `single` says that it is a single call: one prompt, called once per question. `models` are the ids of the
-    models by role, without paths or addresses; a role may be missing. `openai_ids` are the names by which a
-    server with OpenAI's API knows those that it calls otherwise. `note` gives the origin and licence of
-    demonstrations, "" without any. `cases` and `example` (one traced question, JSON values) are optional;
-    `metric` is the id of the metric that the program was compiled for, "" when unknown.
+    `single` says that it is a single call: one prompt, called once per question. `note` gives the origin and
+    licence of demonstrations, "" without any. `cases` and `example` (one traced question, JSON values) are
+    optional; `metric` is the id of the metric that the program was compiled for, "" when unknown.
     """
 
     method: str
@@ -190,8 +192,6 @@ class ExportedProgram:
     knobs: Mapping[str, Any]
     prompts: tuple[CompiledPrompt, ...]
     single: bool
-    models: Mapping[str, str] = field(default_factory=dict)
-    openai_ids: Mapping[str, str] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     metric: str = ""
@@ -204,15 +204,6 @@ class ExportedProgram:
     def prompt(self, name: str) -> CompiledPrompt:
         """Returns the prompt called `name`; raises KeyError."""
         return {prompt.name: prompt for prompt in self.prompts}[name]
-
-    def model(self, prompt: CompiledPrompt) -> str:
-        """Returns the id of the model that answers `prompt`; the word `model` if it is unknown."""
-        return self.models.get(prompt.role) or self.models.get("main") or "model"
-
-    def openai_model(self, prompt: CompiledPrompt) -> str:
-        """Returns the same as a request to OpenAI's API names it."""
-        id = self.model(prompt)
-        return self.openai_ids.get(id, id)
 
     @property
     def flow_note(self) -> str:

@@ -153,8 +153,8 @@ def test_inputs_of_other_kinds_are_given_as_they_stand_in_the_prompt() -> None:
 
 
 def test_no_text_is_loaded_as_a_file_or_leaves_its_comment() -> None:
-    out = replace(with_cases(), note="One\nNote: licence.", models={"main": "org/m"})
-    (prompt,) = out
+    out = replace(with_cases(), note="One\nNote: licence.")
+    prompt = replace(out.prompts[0], openai_model="org/m")
     system = TemplateMessage("system", ("file:///etc/hosts",))
     inputs = (replace(prompt.inputs[0], about="one\u2028\ntests: [1]\x00"), *prompt.inputs[1:])
     odd = replace(prompt, inputs=inputs, messages=(system, *prompt.messages[1:]))

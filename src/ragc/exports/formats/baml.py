@@ -113,7 +113,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt, function: str, taken
             reading=reading(prompt),
             classes=types.written,
             parameters=", ".join(inputs),
-            options={"model": program.openai_model(prompt), **prompt.parameters},
+            options={"model": prompt.openai_model, **prompt.parameters},
             value=value,
             messages=[(message.role, _content(prompt, message, called)) for message in prompt.messages],
         )

@@ -6,7 +6,6 @@ A format is one module of this package with its record, `KIND`. It is imported o
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -38,11 +37,6 @@ class ExportedPrompt:
     def file(self) -> str:
         """The path of the prompt's file as a Python literal."""
         return repr(str(self.path))
-
-    @property
-    def shell(self) -> str:
-        """The path of the prompt's file as a shell word."""
-        return shlex.quote(str(self.path))
 
     @property
     def inputs(self) -> str:
@@ -139,7 +133,7 @@ def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict
         "about": f"The prompt {prompt.name} of {program.method}. {how} {INPUTS}",
         "program": program.fingerprint,
         **({"note": program.note} if program.note else {}),
-        "model": program.model(prompt),
+        "model": prompt.model,
         "parameters": dict(prompt.parameters),
         "input_schema": prompt.input_schema,
         "output_schema": dict(prompt.output_schema),

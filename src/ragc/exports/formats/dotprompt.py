@@ -77,7 +77,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     head = {
         "name": prompt.name,
         "description": f"The prompt {prompt.name} of the compiled program {program.method}",
-        "model": program.model(prompt),
+        "model": prompt.model,
         "config": {CONFIG.get(name, name): value for name, value in prompt.sampling.items()},
         "input": inputs,
         **({"output": {"format": "json", "schema": dict(prompt.output_schema)}} if prompt.enforced else {}),

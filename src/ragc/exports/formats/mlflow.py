@@ -39,7 +39,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
         raise NotExpressible(f"The prompt {prompt.name!r}", why, ALL_CAN)
     how = "Render it with format, and give every input: a missing one is written as nothing."
     facts = metadata(program, prompt, how)
-    sent = {"model": program.model(prompt), **prompt.sampling}
+    sent = {"model": prompt.model, **prompt.sampling}
     return json_text(
         {
             "name": re.sub(r"[^a-zA-Z0-9_.-]", "-", f"{program.method}-{prompt.name}"),

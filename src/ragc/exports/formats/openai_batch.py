@@ -39,19 +39,19 @@ def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
         id = next(name for name in numbered if name not in used | taken) if repeated else case.id
         used.add(id)
         messages = [{"role": m.role, "content": m.content} for m in render(prompt, case.inputs)]
-        body = {"model": program.openai_model(prompt), "messages": messages, **prompt.parameters}
+        body = {"model": prompt.openai_model, "messages": messages, **prompt.parameters}
         request = {"custom_id": id, "method": "POST", "url": URL, "body": body}
         yield json.dumps(request, allow_nan=False) + "\n"
 
 
 def load(at: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
-    model = shlex.quote(at.program.openai_model(at.prompt))
+    file, model = shlex.quote(str(at.path)), shlex.quote(at.prompt.openai_model)
     return (
         "import pathlib, openai",
         f"held = openai.OpenAI().files.create(file=pathlib.Path({at.file}), purpose='batch')",
         f"openai.OpenAI().batches.create(input_file_id=held.id, endpoint='{URL}', completion_window='24h')",
-        f"$ python -m vllm.entrypoints.openai.run_batch -i {at.shell} -o replies.jsonl --model {model}",
+        f"$ python -m vllm.entrypoints.openai.run_batch -i {file} -o replies.jsonl --model {model}",
     )
 
 

@@ -40,7 +40,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     ]
     document: dict[str, Any] = {
         **head,
-        "request": {"model": program.openai_model(prompt), "messages": messages, **facts.pop("parameters")},
+        "request": {"model": prompt.openai_model, "messages": messages, **facts.pop("parameters")},
         "slots": {
             mark: {"input": slot.name, "style": slot.style, "words": list(slot.words)}
             for slot, mark in texts.items()

@@ -89,7 +89,7 @@ def _config(program: ExportedProgram, prompt: CompiledPrompt, why: str, *, teste
             why=why,
             tested=tested,
             inputs=INPUTS,
-            model=program.openai_model(prompt),
+            model=prompt.openai_model,
             line=line,
             quote=json.dumps,
             example={"description": "an example", "vars": build_variables(prompt, prompt.placeholders())},

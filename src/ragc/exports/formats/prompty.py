@@ -64,7 +64,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
             **{name: facts[name] for name in ("program", "note", "reply") if name in facts},
         },
         "model": {
-            "id": program.openai_model(prompt),
+            "id": prompt.openai_model,
             "provider": "openai",
             "apiType": "chat",
             "options": _options(prompt, outputs),

@@ -91,7 +91,7 @@ def _data(program: ExportedProgram) -> str:
 
 def _prompt(program: ExportedProgram, prompt: CompiledPrompt) -> dict[str, Any]:
     return {
-        "model": program.openai_model(prompt),
+        "model": prompt.openai_model,
         "parameters": prompt.sampling,
         "enforced": prompt.enforced,
         "style": style(prompt),
