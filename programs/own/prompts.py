@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ragc.programs.own.program import OwnProgram
 
 
-_ANY_OBJECT = {"type": "json_object"}
-
-
 class _Formatted(BaseException):
     """Messages and settings that would have been sent; no Exception, which an adapter may catch."""
 
@@ -75,10 +72,14 @@ class OwnCall:
         return digest([adapters.to_json(self._adapter), self.signature.dump_state(), self.demos])
 
     @property
-    def enforced(self) -> bool:
-        """Whether a schema is sent."""
+    def response_format(self) -> Any:
+        """The format of replies that is sent, as OpenAI's API has it; None if none is sent."""
         _, settings = self._formatted(dict.fromkeys(self.signature.input_fields, ""))
-        return bool(settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT)
+        form = settings.get("response_format")
+        if not isinstance(form, type):
+            return form
+        strict = {"name": form.__name__, "strict": True, "schema": form.model_json_schema()}
+        return {"type": "json_schema", "json_schema": strict}
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """Returns the messages of a call with `inputs`; none of a predictor that makes no call with them."""

@@ -14,7 +14,7 @@ import pytest
 
 import ragc
 from ragc.compiled.base import CompiledProgram, load
-from ragc.errors import ArtefactError, UsageError
+from ragc.errors import ArtefactError, ParseFailure, UsageError
 from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
 from ragc.exports.write import FORMATS, format_of
 from ragc.programs import METHODS, Method, method
@@ -146,6 +146,18 @@ def test_a_module_with_objects_is_exported_as_it_was_measured(tmp_path: Path) ->
     system, *fixed = [str(message.fixed_text) for message in prompt.messages[:-1]]
     sent = [[str(r.system), *("".join(p.text for p in m.parts) for m in r.messages)] for r in engine.requests]
     assert [system, *fixed] in [texts[:-1] for texts in sent]
+
+
+def test_the_schema_that_dspy_sends_for_objects_is_exported_as_it_is() -> None:
+    engine = Engine(schema=True)
+    with dspy.context(lm=lm_of(engine), adapter=dspy.JSONAdapter()):
+        program = ragc.program(Noting(), store=False)
+        (prompt,) = derive_export(program)
+        with pytest.raises(ParseFailure):
+            program(question="Which?")
+    strict = prompt.parameters["response_format"]["json_schema"]
+    sent: Any = engine.requests[0].config.response_format
+    assert {name: sent[name] for name in strict} == strict
 
 
 @pytest.mark.parametrize(("domain", "refused"), [("any", False), ("same", True), ("cross", True)])

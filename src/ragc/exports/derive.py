@@ -48,7 +48,7 @@ from ragc.signatures.wording import description
 from ragc.store.calls import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Sampling, Watch
 from ragc.targets.reasoning import reasoning_of, with_reasoning
-from ragc.targets.wire import body_of
+from ragc.targets.wire import body_of, response_format
 from ragc.task.base import recorded_rooms
 from ragc.task.rehearsal import rehearse
 
@@ -190,14 +190,15 @@ def prompt_of(name: str, call: Any, sampling: Mapping[str, Any] | None = None) -
         raise NotExpressible(what, "its instructions or demonstrations hold U+E000, which marks the inputs")
     parts = _parts(what, last.content, inputs, call.layout)
     shown = {part.name for part in parts if isinstance(part, Slot)}
-    schema, enforced = reply_schema(signature), getattr(call, "enforced", call.layout in JSON_LAYOUTS)
-    request = replace(request, schema=schema if enforced else None, logprobs=call.logprobs)
-    left_out = {"model", "messages"}
+    schema, left_out = reply_schema(signature), {"model", "messages"}
     if isinstance(call, OwnCall):
-        settings = call.settings(sampling)
+        settings, form = call.settings(sampling), call.response_format
         left_out |= set(SETTINGS) - settings.keys()
         request = replace(request, sampling=Sampling(**settings))
-    body = body_of(with_reasoning(call.target, request), "")
+    else:
+        form = response_format(schema) if call.layout in JSON_LAYOUTS else None
+    body = body_of(with_reasoning(call.target, replace(request, schema=None, logprobs=call.logprobs)), "")
+    body |= {"response_format": form} if form else {}
     return CompiledPrompt(
         name=name,
         role=call.role,
@@ -210,7 +211,7 @@ def prompt_of(name: str, call: Any, sampling: Mapping[str, Any] | None = None) -
         outputs={key: description(key, info) for key, info in signature.output_fields.items()},
         output_schema=schema,
         layout=call.layout,
-        enforced=enforced,
+        enforced=bool(form and form.get("type") == "json_schema"),
         parameters={key: value for key, value in body.items() if key not in left_out},
         fingerprint=call.fingerprint,
         demonstrations=tuple(_demonstrations(call)),

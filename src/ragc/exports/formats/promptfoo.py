@@ -40,7 +40,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
         why = why_not_scored(program, prompt)
         files[f"{folder}/{CONFIG}"] = _config(program, prompt, why, tested=bool(cases)).encode()
         files[f"{folder}/chat.json"] = _json([_message(prompt, message) for message in prompt.messages])
-        if prompt.enforced:
+        if "response_format" in prompt.parameters:
             files[f"{folder}/response_format.json"] = _json(prompt.parameters["response_format"])
         if cases:
             files[f"{folder}/tests.json"] = _json([_test(program, prompt, case, why) for case in cases])

@@ -24,6 +24,7 @@ from ragc.prompts.model import (
     TemplateMessage,
 )
 from ragc.prompts.render import template
+from ragc.targets.wire import response_format
 
 SUFFIX = ".prompty"
 LOADED = "Load it with prompty.prepare(prompty.load(file), inputs)."
@@ -108,8 +109,9 @@ def _options(prompt: CompiledPrompt, outputs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
-    """Returns the outputs where the reply is enforced and Prompty can express its schema; else none."""
-    return _property(prompt.output_schema).get("properties", []) if prompt.enforced else []
+    """Returns the outputs where their schema is sent and Prompty can express it; else none."""
+    sent = prompt.parameters.get("response_format") == response_format(prompt.output_schema)
+    return _property(prompt.output_schema).get("properties", []) if sent else []
 
 
 def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
