@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dspy
+import pydantic
 
 from ragc.core.digest import digest
 from ragc.programs.calls.demos import plain
@@ -76,7 +77,7 @@ class OwnCall:
         """The format of replies that is sent, as OpenAI's API has it; None if none is sent."""
         _, settings = self._formatted(dict.fromkeys(self.signature.input_fields, ""))
         form = settings.get("response_format")
-        if not isinstance(form, type):
+        if not (isinstance(form, type) and issubclass(form, pydantic.BaseModel)):
             return form
         strict = {"name": form.__name__, "strict": True, "schema": form.model_json_schema()}
         return {"type": "json_schema", "json_schema": strict}

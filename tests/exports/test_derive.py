@@ -21,7 +21,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import AGAIN, Input, NotExpressible, Slot, reading
+from ragc.prompts.model import AGAIN, Input, NotExpressible, reading
 from ragc.targets.wire import body_of
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.exports.common import build_program, built
@@ -61,17 +61,6 @@ def test_a_compiled_program_and_the_program_itself_give_the_same(
 ) -> None:
     knobs = {"layout": layout, "wording": wording}
     assert derive_export(compiled(entry, **knobs)) == derive_export(build_program(entry, **knobs))
-
-
-@every
-def test_all_slots_stand_in_the_last_message_and_each_input_has_one(entry: Method) -> None:
-    for prompt in derive_export(build_program(entry)):
-        *fixed, last = prompt.messages
-        assert all(message.fixed_text is not None for message in fixed)
-        assert last.role == "user"
-        assert {slot.name for slot in last.slots} == {one.name for one in prompt.inputs}
-        assert all(a != "" and not (isinstance(a, str) and isinstance(b, str))
-                   for a, b in zip(last.parts, (*last.parts[1:], Slot("")), strict=True))  # fmt: skip
 
 
 @every

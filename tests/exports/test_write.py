@@ -1,16 +1,25 @@
-"""Writing and checking: nothing is overwritten, every change of an export is found."""
+"""Writing, checking, loading: nothing is overwritten, changes are found, the lines that are printed run."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ragc.cli.main import main
 from ragc.errors import ArtefactError, UnknownName, UsageError
 from ragc.exports.derive import derive_export
-from ragc.exports.write import FORMATS, check, export, format_of
+from ragc.exports.formats.base import HINT
+from ragc.exports.write import FORMATS, check, export, format_of, refuse_for
 from ragc.programs import method
-from tests.exports.common import build_program
+from ragc.prompts.model import Case
+from ragc.prompts.render import render
+from tests.exports.common import build_program, consumer
+from tests.exports.formats.readers import LANGCHAIN_ROLES, QUIET, mlflow_registry, of_haystack
+from tests.optimizers.colours import begun, written
 
 VANILLA, CRAG = build_program(method("vanilla")), build_program(method("crag"))
 
@@ -90,3 +99,167 @@ def test_what_is_no_export_is_told(tmp_path: Path) -> None:
             UnknownName, match=f"No export format is named '{unknown}'. Did you mean '{near}'"
         ):
             export(VANILLA, unknown, tmp_path / "x")
+
+
+pytestmark = QUIET
+CASE = Case("q1", "answer", {"question": "Who?", "passages": ["p"]}, ("A",))
+NEEDS = {
+    "dotprompt": "dotpromptz",
+    "haystack": "haystack",
+    "langchain": "langchain_core",
+    "llamaindex": "llama_index.core",
+    "mlflow": "mlflow",
+    "prompty": "prompty",
+}
+READ: dict[str, Any] = {
+    "dotprompt": lambda ms: [(m.role.value.replace("model", "assistant"), m.content[0].text) for m in ms],
+    "haystack": of_haystack,
+    "jinja2": lambda ms: [(m["role"], m["content"]) for m in ms],
+    "langchain": lambda ms: [(LANGCHAIN_ROLES[m.type], m.content) for m in ms],
+    "llamaindex": lambda ms: [(m.role.value, m.content) for m in ms],
+    "mlflow": lambda ms: [(m["role"], m["content"]) for m in ms],
+    "prompty": lambda ms: [(m.role, m.text) for m in ms],
+}
+
+
+def run_lines(lines: tuple[str, ...]) -> dict[str, Any]:
+    """The names that the `lines` of Python leave."""
+    names: dict[str, Any] = {}
+    exec("\n".join(line for line in lines if not line.startswith("$ ")), names)
+    return names
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("id", READ)
+def test_the_lines_run_and_give_what_is_sent(id: str, several: bool, tmp_path: Path) -> None:
+    if id in NEEDS:
+        consumer(NEEDS[id])
+    program = derive_export(build_program(method("crag" if several else "vanilla"), layout="minimal"))
+    name = "it's a folder" if several else f"it's{format_of(id).suffix}"
+    report = export(program, id, tmp_path / name)
+    with mlflow_registry(tmp_path) if id == "mlflow" else pytest.MonkeyPatch.context():
+        names = run_lines(report.loading[id])
+    prompt = program.prompts[0]
+    expected = [(m.role, m.content) for m in render(prompt, prompt.placeholders())]
+    assert READ[id](names["messages"]) == expected
+
+
+def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    program = derive_export(VANILLA)
+    report = export(program, "python", tmp_path / "my-prompts.py")
+    body = run_lines(report.loading["python"])["body"]
+    assert [m["content"] for m in body["messages"]] == [
+        m.content for m in render(program.prompts[0], program.prompts[0].placeholders())
+    ]
+    run_lines(export(CRAG, "python", tmp_path / "several").loading["python"])
+    assert (tmp_path / "several" / "__pycache__").is_dir()
+    assert check(CRAG, tmp_path / "several") == "python"
+    export(CRAG, "jinja2", tmp_path / "several", force=True)
+    assert not (tmp_path / "several" / "__pycache__").exists()
+
+
+def test_baml_is_called_by_the_function_that_is_generated_and_checked_after_that(tmp_path: Path) -> None:
+    consumer("baml_py")
+    report = export(VANILLA, "baml", tmp_path / "out")
+    inputs, command, *python = report.loading["baml"]
+    program = Path(sys.executable).with_name("baml-cli")
+    process = subprocess.run(
+        [program, *command.split()[2:]], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    stub = (tmp_path / "out" / "baml_client" / "sync_client.py").read_text("utf-8")
+    assert "def Answer(self, question: str,passages: typing.List[str]," in stub
+    assert inputs == "inputs = {'question': '...', 'passages': ['...']}"
+    assert python == ["from baml_client import b", "reply = b.Answer(**inputs)"]
+    assert check(VANILLA, tmp_path / "out") == "baml"
+    (tmp_path / "out" / "baml_src" / "mine.baml").write_text("")
+    with pytest.raises(ArtefactError, match=r"mine\.baml: this file is not part of the export"):
+        check(VANILLA, tmp_path / "out")
+
+
+@pytest.mark.parametrize("id", [*FORMATS])
+def test_every_readme_says_it_and_every_export_of_all(id: str, tmp_path: Path) -> None:
+    cases = [Case(f"q-{p.name}", p.name, p.placeholders()) for p in derive_export(CRAG)]
+    program = derive_export(CRAG, cases=cases)
+    export(program, id, tmp_path / "one")
+    readme = (tmp_path / "one" / "README.md").read_text("utf-8")
+    assert "## Loading" in readme
+    assert str(tmp_path) not in readme
+    assert "A passage is its title, a line break and its text, or its text alone." in readme
+    assert ("Inputs are inserted as they are." in readme) != format_of(id).escapes
+    export(program, "all", tmp_path / "all")
+    assert f"## {id}\n" in (tmp_path / "all" / "README.md").read_text("utf-8")
+    assert check(program, tmp_path / "all")
+
+
+@pytest.mark.parametrize("id", [id for id in FORMATS if not format_of(id).escapes])
+def test_every_export_of_one_call_says_what_becomes_of_markers_in_inputs(id: str) -> None:
+    files = format_of(id).files(derive_export(VANILLA))
+    assert any(b"Inputs are inserted as they are." in content for content in files.values())
+
+
+def test_a_batch_of_one_call_is_a_file_where_it_is_named_like_one(tmp_path: Path) -> None:
+    program = derive_export(VANILLA, cases=[CASE])
+    for name in ("batch", "batch.jsonl", "x.batch.jsonl"):
+        export(program, "openai-batch", tmp_path / name)
+        assert check(program, tmp_path / name) == "openai-batch"
+    assert (tmp_path / "batch.jsonl").read_bytes() == (tmp_path / "batch" / "answer.batch.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("id", "format", "name"),
+    [
+        ("crag", "openai-batch", "batch.jsonl"),
+        ("crag", "jinja2", "a.jinja.json"),
+        ("crag", "python", "a.PY"),
+        ("vanilla", "promptfoo", "promptfooconfig.yaml"),
+        ("vanilla", "baml", "a.baml"),
+        ("vanilla", "all", "all.json"),
+    ],
+)
+def test_a_folder_is_not_named_like_a_file(id: str, format: str, name: str, tmp_path: Path) -> None:
+    program = derive_export(build_program(method(id)), cases=[CASE] if id == "vanilla" else [])
+    with pytest.raises(UsageError, match=f"is a folder, and --out .*{name} is the name of a file; name a"):
+        export(program, format, tmp_path / name)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_file_that_is_imported_needs_its_suffix(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not end in \.py; name it .*answer\.py\."):
+        export(VANILLA, "python", tmp_path / "answer")
+    assert not any(tmp_path.iterdir())
+    export(CRAG, "python", tmp_path / "several")
+
+
+@pytest.mark.parametrize(
+    "format", [id for id in FORMATS if not (format_of(id).folder or format_of(id).cases)]
+)
+def test_questions_are_refused_before_they_are_asked_where_they_have_no_place(
+    format: str, tmp_path: Path
+) -> None:
+    program = derive_export(VANILLA)
+    with pytest.raises(UsageError, match=r"has no place for them; .* openai-batch, promptfoo"):
+        refuse_for(program, format, tmp_path / f"one{format_of(format).suffix}", questions=2)
+    refuse_for(derive_export(CRAG), format, tmp_path / "several", questions=2)
+    refuse_for(program, "all", tmp_path / "every", questions=2)
+
+
+def test_the_command_line_prints_it_with_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun(written(tmp_path))("out")
+    assert main(["export", "out", "--to", "langchain", "--out", "mine.langchain.json"]) == 0
+    output = capsys.readouterr().out
+    assert "    text = pathlib.Path('mine.langchain.json').read_text('utf-8')\n" in output
+    assert "allowed_objects='core', init_validator=None" in output
+    assert HINT not in output
+    assert main(["export", "out", "--to", "promptfoo", "--out", "mine"]) == 0
+    output = capsys.readouterr().out
+    assert "    $ cd mine/answer\n" in output
+    assert HINT in output
+    assert main(["export", "out", "--to", "openai-batch", "--out", "batch.jsonl"]) == 2
+    assert "add --questions N for N dev questions" in capsys.readouterr().err
+    assert main(["export", "out", "--to", "all", "--out", "every"]) == 0
+    assert "How each is loaded: every/README.md\n" in capsys.readouterr().out

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export, prompt_of
-from ragc.programs import METHODS, Method
+from ragc.programs import METHODS
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt
 from ragc.prompts.render import escaped_inputs, literal, render, template
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import cases, examples
+from tests.examples import examples
 from tests.exports.common import (
     CALM,
     build_program,
@@ -27,7 +27,6 @@ from tests.exports.common import (
     inputs_for,
     texts,
     value_of,
-    with_demos,
 )
 
 slow = settings(max_examples=examples(4), suppress_health_check=CALM)
@@ -49,26 +48,6 @@ class Typed(dspy.Signature):
 def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
     call = RagPredict(Typed, Runtime({"main": ScriptedTarget(SchemaReplies())}), layout=layout)
     return call, prompt_of("typed", call)
-
-
-@pytest.mark.parametrize("layout", cases(LAYOUTS, 2))
-@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-@slow
-@given(data=st.data())
-def test_every_prompt_of_every_method_is_what_is_sent(entry: Method, layout: str, data: Any) -> None:
-    program = with_demos(build_program(entry, layout=layout, icl_n=3), data)
-    for prompt in derive_export(program):
-        inputs = data.draw(inputs_for(prompt))
-        assert render(prompt, inputs) == capture_messages(program, prompt.name, inputs)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=examples(60))
-@given(data=st.data())
-def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
-    call, prompt = typed(layout)
-    inputs = data.draw(inputs_for(prompt))
-    assert render(prompt, inputs) == call.messages(**inputs)
 
 
 @settings(max_examples=examples(100))

@@ -30,12 +30,9 @@ from ragc.prompts.render import template
 from ragc.targets.wire import body_of
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import examples
-from tests.exports.common import build_program, capture_messages, texts
-from tests.exports.drawn import consumer, export_alone, file_of
+from tests.exports.common import build_program, capture_messages, consumer, export_alone, file_of, texts
 from tests.exports.formats import readers
-from tests.exports.formats.dotprompt_runs import Render
-from tests.exports.formats.prompty_runs import render_file as prompty
-from tests.exports.formats.test_dotprompt import render
+from tests.exports.formats.test_frontmatter import render
 from tests.prompts.test_render import typed
 
 pytestmark = readers.QUIET
@@ -51,8 +48,7 @@ def shown(**demo: Any) -> RagProgram:
 
 
 def answer_file(format: str, program: RagProgram) -> bytes:
-    out = derive_export(program)
-    return file_of(format, out, out.prompt("answer"))
+    return file_of(format, derive_export(program))
 
 
 def sent(program: RagProgram, **inputs: Any) -> list[tuple[Any, ...]]:
@@ -77,17 +73,6 @@ def test_the_word_that_haystack_refuses_is_kept() -> None:
     program = shown(question=word, passages=[f"x | {word}"], answer=word)
     inputs = {"question": word, "passages": [word]}
     assert readers.haystack(answer_file("haystack", program), inputs) == sent(program, **inputs)
-
-
-@settings(max_examples=examples(100))
-@given(text=st.sampled_from(["{}", "a\n{}", "{}\nb "]), piece=texts())
-def test_haystack_reads_any_fixed_text_back(text: str, piece: str) -> None:
-    _, prompt = typed("minimal")
-    fixed_text = text.replace("{}", piece)
-    odd = replace(prompt, messages=(TemplateMessage("assistant", (fixed_text,)), *prompt.messages))
-    pipeline = yaml.safe_load(file_of("haystack", export_alone(odd), odd))
-    messages = pipeline["components"]["prompt_builder"]["init_parameters"]["template"]
-    assert messages[0]["content"] == [{"text": fixed_text}]
 
 
 @pytest.mark.parametrize("demo", [{"question": "q {", "answer": "a }"}, {"passages": [], "answer": "}"}])
@@ -227,10 +212,10 @@ def test_every_framework_refuses_a_text_for_a_list(format: str) -> None:
 
 def test_prompty_refuses_a_text_for_a_list(tmp_path: Path) -> None:
     with pytest.raises(jinja2.UndefinedError, match=REFUSED):
-        prompty(tmp_path, answer_file("prompty", build_program(method("vanilla"))), GIVEN)
+        readers.prompty(tmp_path, answer_file("prompty", build_program(method("vanilla"))), GIVEN)
 
 
-def test_dotprompt_takes_a_text_for_the_one_item_of_a_list(render: Render) -> None:
+def test_dotprompt_takes_a_text_for_the_one_item_of_a_list(render: readers.Render) -> None:
     file = answer_file("dotprompt", build_program(method("vanilla")))
     assert render(file, GIVEN) == render(file, GIVEN | {"passages": ["one passage"]})
     assert "none" in render(file, GIVEN | {"passages": []})[-1][1]
