@@ -13,7 +13,7 @@ from ragc.core.digest import digest
 from ragc.programs.calls.demos import plain
 from ragc.programs.own import SETTINGS, adapters
 from ragc.programs.own.gateway import shown_messages
-from ragc.targets.base import ChatRequest, Message, Sampling, Target
+from ragc.targets.base import ChatRequest, Message, Role, Sampling, Target
 from ragc.targets.dspy_lm import target_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class _Formatting(dspy.BaseLM):
 class OwnCall:
     """A predictor of a user's module as a typed call that is not made."""
 
-    role, nearest, logprobs = "main", 0, False
+    role: Role = "main"
+    nearest, logprobs = 0, False
 
     def __init__(self, program: OwnProgram, name: str, predictor: Any) -> None:
         self._program, self._predictor, self.name = program, predictor, name

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragc.cli.main import main
+from ragc.compiled import opened
+from ragc.compiled.resolve import Opening
 from ragc.errors import ArtefactError, UnknownName, UsageError
 from ragc.exports.derive import derive_export
+from ragc.exports.examples import open_for_export
 from ragc.exports.formats.base import HINT
 from ragc.exports.write import FORMATS, check, export, format_of, refuse_for
 from ragc.programs import method
 from ragc.prompts.model import Case
 from ragc.prompts.render import render
+from ragc.store.calls import CallStore
+from ragc.testing import ScriptedTarget
 from tests.exports.common import build_program, consumer
 from tests.exports.formats.readers import LANGCHAIN_ROLES, QUIET, mlflow_registry, of_haystack
-from tests.optimizers.colours import begun, written
+from tests.optimizers.colours import begun, needs_demos, written
 
 VANILLA, CRAG = build_program(method("vanilla")), build_program(method("crag"))
 
@@ -263,3 +270,20 @@ def test_the_command_line_prints_it_with_a_hint(
     assert "add --questions N for N dev questions" in capsys.readouterr().err
     assert main(["export", "out", "--to", "all", "--out", "every"]) == 0
     assert "How each is loaded: every/README.md\n" in capsys.readouterr().out
+
+
+def test_dev_questions_go_along_as_cases_and_a_worked_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(written(tmp_path))("out")
+    parts: Any = {"targets": {"main": ScriptedTarget(needs_demos)}, "store": CallStore(tmp_path / "store")}
+    monkeypatch.setattr(opened, "open_compiled", partial(opened.open_compiled, **parts))
+    program = open_for_export(tmp_path / "out", questions=3, how=Opening())
+    assert [case.prompt for case in program.cases] == ["answer"] * 3
+    assert program.example is not None
+    assert [event["call"] for event in program.example["events"] if "messages" in event] == ["answer"]
+    export(program, "all", tmp_path / "all")
+    assert len((tmp_path / "all" / "openai-batch" / "answer.batch.jsonl").read_bytes().splitlines()) == 3
+    assert check(replace(program, example=None), tmp_path / "all"), "the example is that of the export"
+    with pytest.raises(UsageError, match=r"999 dev questions were asked for, and the data of .* has 20"):
+        open_for_export(tmp_path / "out", questions=999, how=Opening())

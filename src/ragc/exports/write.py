@@ -290,8 +290,9 @@ def _closest(path: Path, program: ExportedProgram) -> tuple[str, bytes]:
 
 def _compare_all(folder: Path, expected: Mapping[str, bytes]) -> None:
     """Raises ArtefactError unless `folder` has the files `expected`, and no other that is not of `_made`."""
-    found = {file.relative_to(folder) for file in folder.rglob("*") if not file.is_dir()}
-    names = {file.as_posix() for file in found if not _made() & {*file.parts[:-1]}}
+    files = {file.relative_to(folder) for file in folder.rglob("*") if not file.is_dir()}
+    made = _made()
+    names = {file.as_posix() for file in files if not made & {*file.parts[:-1]}}
     for name in sorted(names | expected.keys()):
         if name not in expected:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")
@@ -308,9 +309,10 @@ def _compare(file: Path, expected: bytes) -> None:
     if content == expected:
         return
     old, new = content.splitlines(keepends=True), expected.splitlines(keepends=True)
-    at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    has, should = (_quote_line(lines[at] if at < len(lines) else None) for lines in (old, new))
-    raise ArtefactError(f"{file}, line {at + 1}: found {has}, and the compiled program gives {should}.")
+    pairs = enumerate(zip(old, new, strict=False))
+    index = next((i for i, (before, after) in pairs if before != after), min(len(old), len(new)))
+    has, should = (_quote_line(lines[index] if index < len(lines) else None) for lines in (old, new))
+    raise ArtefactError(f"{file}, line {index + 1}: found {has}, and the compiled program gives {should}.")
 
 
 def _quote_line(line: bytes | None) -> str:

@@ -154,7 +154,8 @@ class CompiledPrompt:
 
     def style_of(self, name: str) -> Style:
         """Returns the style in which the input `name` is written; `plain` if no message contains it."""
-        return next((slot.style for slot in self.messages[-1].slots if slot.name == name), "plain")
+        styles: dict[str, Style] = {slot.name: slot.style for slot in self.messages[-1].slots}
+        return styles.get(name, "plain")
 
     def placeholders(self) -> dict[str, Any]:
         """Returns a made-up value of the right type for each input."""

@@ -274,14 +274,14 @@ def _content(prompt: CompiledPrompt, message: TemplateMessage, called: Mapping[s
     return compose(message, slot, fixed)
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
-    called = inputs_of(at.prompt)
+    called = inputs_of(place.prompt)
     return (
-        f"inputs = { {called[name]: value for name, value in at.prompt.placeholders().items()}!r}",
-        f"$ baml-cli generate --from {shlex.quote(str(at.folder / FOLDER))}",
+        f"inputs = { {called[name]: value for name, value in place.prompt.placeholders().items()}!r}",
+        f"$ baml-cli generate --from {shlex.quote(str(place.folder / FOLDER))}",
         "from baml_client import b",
-        f"reply = b.{functions_of(at.program)[at.prompt.name]}(**inputs)",
+        f"reply = b.{functions_of(place.program)[place.prompt.name]}(**inputs)",
     )
 
 

@@ -119,7 +119,7 @@ def per_prompt(
     suffix: str, file: Callable[[ExportedProgram, CompiledPrompt], str]
 ) -> Callable[[ExportedProgram], dict[str, bytes]]:
     """Returns the `write` of a format that has one file per prompt, whose text `file` makes."""
-    return lambda program: {f"{one.name}{suffix}": file(program, one).encode() for one in program}
+    return lambda program: {f"{prompt.name}{suffix}": file(program, prompt).encode() for prompt in program}
 
 
 def json_text(value: Any) -> str:

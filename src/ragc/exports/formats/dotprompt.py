@@ -141,16 +141,17 @@ def _choice(name: str, yes: str, no: str) -> str:
     return f"{{{{#if {name}}}}}{yes}{{{{else}}}}{no}{{{{/if}}}}"
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export; a list shown as JSON, and a number, is a text."""
-    values = at.prompt.placeholders()
-    values |= {name: '["..."]' for name in values if _in_json(at.prompt, name)}
+    values = place.prompt.placeholders()
+    values |= {name: '["..."]' for name in values if _in_json(place.prompt, name)}
     values |= {name: "1.0" for name, value in values.items() if isinstance(value, float)}
     return (
         f"inputs = {values!r}",
         "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",
         "given = dotpromptz.typing.DataArgument(input=inputs)",
-        f"made = dotpromptz.dotprompt.Dotprompt().render(pathlib.Path({at.file}).read_text('utf-8'), given)",
+        f"text = pathlib.Path({place.file}).read_text('utf-8')",
+        "made = dotpromptz.dotprompt.Dotprompt().render(text, given)",
         "messages = asyncio.run(made).messages",
     )
 

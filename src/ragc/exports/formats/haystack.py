@@ -50,13 +50,13 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]
     return {"role": message.role, "meta": {}, "name": None, "content": [{"text": text}]}
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import pathlib",
         "from haystack import Pipeline",
-        f"made = Pipeline.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"made = Pipeline.loads(pathlib.Path({place.file}).read_text('utf-8'))",
         f"messages = made.run({{'{BUILDER}': inputs}})['{BUILDER}']['prompt']",
     )
 

@@ -18,12 +18,12 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     return json_text(with_source(prompt, {**head, "messages": messages, **facts}))
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import json, pathlib, jinja2",
-        f"made = json.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"made = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
         "jinja = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)",
         "render = lambda text: jinja.from_string(text).render(inputs)",
         "messages = [{**one, 'content': render(one['content'])} for one in made['messages']]",

@@ -66,13 +66,13 @@ def _constructor(*names_and_values: Any) -> dict[str, Any]:
     return {"lc": 1, "type": "constructor", "id": ["langchain", *names], "kwargs": values}
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import pathlib",
         "from langchain_core.load import loads",
-        f"text = pathlib.Path({at.file}).read_text('utf-8')",
+        f"text = pathlib.Path({place.file}).read_text('utf-8')",
         "made = loads(text, allowed_objects='core', init_validator=None)  # without both it is refused",
         "messages = made.invoke(inputs).to_messages()",
     )

@@ -38,18 +38,18 @@ def _block(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     if source.startswith("\n"):  # a newline directly after a block is dropped
         source = '{{ "\\n" }}' + source[1:]
     ends = zip((*message.parts[:1], *message.parts[-1:]), (0, -1), strict=False)
-    if any(part[at].isspace() if isinstance(part, str) else part.style != "json" for part, at in ends):
+    if any(part[end].isspace() if isinstance(part, str) else part.style != "json" for part, end in ends):
         source = _OPEN + source + _CLOSE
     return f'{{% chat role="{message.role}" %}}{source}{{% endchat %}}\n'
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import pathlib",
         "from llama_index.core.prompts import RichPromptTemplate",
-        f"made = RichPromptTemplate(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"made = RichPromptTemplate(pathlib.Path({place.file}).read_text('utf-8'))",
         "messages = made.format_messages(**inputs)",
     )
 

@@ -56,12 +56,12 @@ def _tag(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import json, pathlib, mlflow",
-        f"made = mlflow.genai.register_prompt(**json.loads(pathlib.Path({at.file}).read_text('utf-8')))",
+        f"made = mlflow.genai.register_prompt(**json.loads(pathlib.Path({place.file}).read_text('utf-8')))",
         "messages = made.format(**inputs)",
     )
 

@@ -44,12 +44,12 @@ def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
         yield json.dumps(request, allow_nan=False) + "\n"
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
-    file, model = shlex.quote(str(at.path)), shlex.quote(at.prompt.openai_model)
+    file, model = shlex.quote(str(place.path)), shlex.quote(place.prompt.openai_model)
     return (
         "import pathlib, openai",
-        f"held = openai.OpenAI().files.create(file=pathlib.Path({at.file}), purpose='batch')",
+        f"held = openai.OpenAI().files.create(file=pathlib.Path({place.file}), purpose='batch')",
         f"openai.OpenAI().batches.create(input_file_id=held.id, endpoint='{URL}', completion_window='24h')",
         f"$ python -m vllm.entrypoints.openai.run_batch -i {file} -o replies.jsonl --model {model}",
     )

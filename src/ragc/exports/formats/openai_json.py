@@ -51,13 +51,13 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     return json_text(with_source(prompt, document))
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
         "import json, pathlib",
-        f"made = json.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"made = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
         "body = made['request']  # replace its slots as made['slots'] says, all in one pass: "
-        + ", ".join(marks(at.prompt).values()),
+        + ", ".join(marks(place.prompt).values()),
     )
 
 

@@ -137,10 +137,10 @@ def _named(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     return f"{folders(program)[program.prompts.index(prompt)]}/{CONFIG}"
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        f"$ cd {shlex.quote(str(at.path.parent))}",
+        f"$ cd {shlex.quote(str(place.path.parent))}",
         f"$ npx promptfoo@{VERSION} eval --filter-providers echo  # shows the messages",
         f"$ OPENAI_BASE_URL=... OPENAI_API_KEY=... npx promptfoo@{VERSION} eval --filter-providers openai",
     )

@@ -134,9 +134,9 @@ def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": _TYPES[kind], **extras} if kind in _TYPES and not rest else {}
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
-    return (at.inputs, "import prompty", f"messages = prompty.prepare(prompty.load({at.file}), inputs)")
+    return (place.inputs, "import prompty", f"messages = prompty.prepare(prompty.load({place.file}), inputs)")
 
 
 KIND = Format(

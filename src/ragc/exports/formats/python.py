@@ -108,14 +108,14 @@ def _pieces(part: str | Slot) -> list[Any]:
     return [part._asdict()] if isinstance(part, Slot) else part.splitlines(keepends=True)
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import importlib, sys",
-        f"sys.path.insert(0, {str(at.path.parent)!r})",
-        f"made = importlib.import_module({at.path.name.removesuffix(SUFFIX)!r})",
-        f"body = made.request({at.prompt.name!r}, **inputs)",
+        f"sys.path.insert(0, {str(place.path.parent)!r})",
+        f"made = importlib.import_module({place.path.name.removesuffix(SUFFIX)!r})",
+        f"body = made.request({place.prompt.name!r}, **inputs)",
     )
 
 
