@@ -112,6 +112,8 @@ def test_an_export_that_the_recipe_lays_out_otherwise_is_refused_unless_it_is_to
     assert "lay its messages out otherwise than those of this recipe" in capsys.readouterr().err
     searched = ['search.knobs=["query_pos"]', "--set", "search.trials=3"]
     assert main([*again, *searched]) == 0, "a search lays it out in many ways"
+    sets = ('search.knobs=["own_knowledge", "top_k"]', "search.trials=3", 'prompts.answer="mine.openai.json"')
+    run("other", sets=sets, target=ScriptedTarget(needs_demos))
     document = json.loads(path.read_text("utf-8"))
     del document["source"]["laid_out"]
     path.write_text(json.dumps(document), "utf-8")
