@@ -6,6 +6,7 @@ A format is one module of this package with its record, `KIND`. It is imported o
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,6 +38,11 @@ class ExportedPrompt:
     def file(self) -> str:
         """The path of the prompt's file as a Python literal."""
         return repr(str(self.path))
+
+    @property
+    def shell(self) -> str:
+        """The path of the prompt's file as a shell word."""
+        return shlex.quote(str(self.path))
 
     @property
     def inputs(self) -> str:

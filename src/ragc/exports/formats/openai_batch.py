@@ -46,12 +46,12 @@ def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
 
 def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
-    file, model = shlex.quote(str(place.path)), shlex.quote(place.prompt.openai_model)
+    model = shlex.quote(place.prompt.openai_model)
     return (
         "import pathlib, openai",
         f"held = openai.OpenAI().files.create(file=pathlib.Path({place.file}), purpose='batch')",
         f"openai.OpenAI().batches.create(input_file_id=held.id, endpoint='{URL}', completion_window='24h')",
-        f"$ python -m vllm.entrypoints.openai.run_batch -i {file} -o replies.jsonl --model {model}",
+        f"$ python -m vllm.entrypoints.openai.run_batch -i {place.shell} -o replies.jsonl --model {model}",
     )
 
 
