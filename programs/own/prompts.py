@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dspy
+import pydantic
 
 from ragc.core.digest import digest
 from ragc.programs.calls.demos import plain
-from ragc.programs.own import adapters
+from ragc.programs.own import SETTINGS, adapters
 from ragc.programs.own.gateway import shown_messages
-from ragc.targets.base import ChatRequest, Message, Sampling, Target
+from ragc.targets.base import ChatRequest, Message, Role, Sampling, Target
 from ragc.targets.dspy_lm import target_of
 
 if TYPE_CHECKING:
     from ragc.programs.own.program import OwnProgram
-
-
-_ANY_OBJECT = {"type": "json_object"}
 
 
 class _Formatted(BaseException):
@@ -35,7 +34,8 @@ class _Formatting(dspy.BaseLM):
 class OwnCall:
     """A predictor of a user's module as a typed call that is not made."""
 
-    role, nearest, logprobs = "main", 0, False
+    role: Role = "main"
+    nearest, logprobs = 0, False
 
     def __init__(self, program: OwnProgram, name: str, predictor: Any) -> None:
         self._program, self._predictor, self.name = program, predictor, name
@@ -53,14 +53,15 @@ class OwnCall:
         target: Target = self._program.runtime.target("main") if lm is None else target_of(lm.ragc_lm)
         return target
 
+    def settings(self, lm: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Returns how replies are drawn, as far as the settings of the LM say: its own, or those given."""
+        settings = {**((self._predictor.lm or self._program.lm).kwargs if lm is None else lm), **self.config}
+        return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
+
     @property
     def sampling(self) -> Sampling:
-        """How replies are drawn, as far as the LM's settings say."""
-        settings = {**(self._predictor.lm or self._program.lm).kwargs, **self.config}
-        named = {
-            name: settings[name] for name in ("temperature", "top_p", "max_tokens") if settings.get(name)
-        }
-        return Sampling(**named)
+        """How replies are drawn, with ragc's defaults for what the LM's settings leave open."""
+        return Sampling(**self.settings())
 
     @property
     def template(self) -> Any:
@@ -73,10 +74,14 @@ class OwnCall:
         return digest([adapters.to_json(self._adapter), self.signature.dump_state(), self.demos])
 
     @property
-    def enforced(self) -> bool:
-        """Whether a schema is sent."""
+    def response_format(self) -> Any:
+        """The format of replies that is sent, as OpenAI's API has it; None if none is sent."""
         _, settings = self._formatted(dict.fromkeys(self.signature.input_fields, ""))
-        return bool(settings.get("response_format", _ANY_OBJECT) != _ANY_OBJECT)
+        form = settings.get("response_format")
+        if not (isinstance(form, type) and issubclass(form, pydantic.BaseModel)):
+            return form
+        strict = {"name": form.__name__, "strict": True, "schema": form.model_json_schema()}
+        return {"type": "json_schema", "json_schema": strict}
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """Returns the messages of a call with `inputs`; none of a predictor that makes no call with them."""

@@ -20,10 +20,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import cases, examples
-from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
-from tests.exports.drawn import IDS, export_alone
-from tests.exports.formats import baml_runs, dotprompt_runs, prompty_runs, readers
-from tests.exports.formats.handmade import with_any_demos, with_texts
+from tests.exports.common import (
+    CALM,
+    build_program,
+    capture_messages,
+    draw_program,
+    export_alone,
+    inputs_for,
+    with_any_demos,
+)
+from tests.exports.formats import baml_runs, readers
 from tests.exports.formats.python.test_format import load_module
 from tests.exports.formats.test_openai_batch import posted
 from tests.prompts.test_render import typed
@@ -117,14 +123,14 @@ def prove_python(written: Written) -> None:
 
 def prove_prompty(written: Written) -> None:
     for _, file, inputs, sent in written.each("prompty"):
-        prompty_runs.check(written.folder, file, inputs, [Message(*message) for message in sent])
+        readers.check_prompty(written.folder, file, inputs, [Message(*message) for message in sent])
 
 
 def prove_dotprompt(written: Written) -> None:
-    render = dotprompt_runs.in_python()
+    render = readers.dotprompt_in_python()
     for prompt, file, inputs, sent in written.each("dotprompt"):
-        messages = render(file, with_texts(prompt, inputs, "json"))
-        assert messages == dotprompt_runs.spoken([Message(*message) for message in sent])
+        messages = render(file, readers.with_texts(prompt, inputs))
+        assert messages == readers.spoken([Message(*message) for message in sent])
 
 
 def prove_baml(written: Written) -> None:
@@ -236,10 +242,9 @@ def test_inputs_of_every_type_are_written_as_the_layout_does(
     PROOFS[format](Written(export_alone(prompt), folder, {prompt.name: inputs}, {prompt.name: sent}))
 
 
-@pytest.mark.parametrize("id", cases(IDS, 3))
-def test_the_same_program_gives_the_same_bytes(format: str, id: str) -> None:
+@pytest.mark.parametrize("entry", cases(METHODS, 3), ids=lambda entry: entry.id)
+def test_the_same_program_gives_the_same_bytes(format: str, entry: Method) -> None:
     """Lines end in LF, the last one too."""
-    entry = next(entry for entry in METHODS if entry.id == id)
     made = []
     for _ in range(2):
         out = derive_export(build_program(entry, icl_n=1))
@@ -266,7 +271,7 @@ MISSING: dict[str, Any] = {
 def test_a_missing_input_is_an_error_of_the_consumer_that_has_one(format: str, tmp_path: Path) -> None:
     if format not in MISSING:
         pytest.skip("has no reader of its own")
-    reads = {"jinja2": readers.jinja2, "prompty": partial(prompty_runs.render_file, tmp_path)}
+    reads = {"jinja2": readers.jinja2, "prompty": partial(readers.prompty, tmp_path)}
     read: Any = {**readers.READERS, **reads}[format]
     out = derive_export(build_program(find_method("vanilla" if MISSING[format] else "no_retrieval")))
     file = format_of(format).files(out)[f"answer{format_of(format).suffix}"]
@@ -295,7 +300,7 @@ def test_a_file_says_whose_it_is_and_how_it_is_sent_and_read(format: str) -> Non
     if format in FACTS:
         facts = FACTS[format](files[f"answer{format_of(format).suffix}"])
         assert (facts["program"], facts["note"]) == (out.fingerprint, note)
-        assert facts["parameters"] == prompt.parameters()
+        assert facts["parameters"] == prompt.parameters
         assert facts["input_schema"] == prompt.input_schema
         assert facts["output_schema"] == prompt.output_schema
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-from ragc.core.text import escape_numbers, escape_value
 from ragc.errors import UsageError
-from ragc.programs import METHODS, Method
+from ragc.exports.derive import derive_export
+from ragc.exports.write import format_of
+from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import CompiledPrompt, Input
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input
+from ragc.prompts.render import escaped_inputs
 from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
 from ragc.targets.base import Message
@@ -96,14 +102,9 @@ def value_of(one: Input) -> st.SearchStrategy[Any]:
 
 
 def inputs_for(prompt: CompiledPrompt) -> st.SearchStrategy[dict[str, Any]]:
-    """Inputs of `prompt` as a program shows them: an export defuses no markers and no numbers of passages."""
-
-    def shown(value: Any) -> Any:
-        texts_in = [escape_numbers(item) if isinstance(item, str) else item for item in value]
-        return escape_value(texts_in)
-
-    strategies = {one.name: value_of(one).map(shown if one.many else escape_value) for one in prompt.inputs}
-    return st.fixed_dictionaries(strategies)
+    """Inputs of `prompt` as a program shows them: markers are defused, which few formats do themselves."""
+    values = st.fixed_dictionaries({one.name: value_of(one) for one in prompt.inputs})
+    return values.map(lambda inputs: escaped_inputs(prompt, inputs))
 
 
 def demos_for(signature: Any) -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -143,3 +144,50 @@ def capture_messages(program: RagProgram, name: str, inputs: Mapping[str, Any]) 
     call(**inputs)
     messages: tuple[Message, ...] = target.requests[0].messages
     return messages
+
+
+Rendered = list[tuple[str, str]]
+"""Role and content of each message."""
+
+# These report how they are used, to servers of their own, unless they are told not to.
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("DO_NOT_TRACK", "true")
+
+
+def consumer(name: str) -> Any:
+    """The module `name`, or a skip of the test module that asks for it; what it warns of is not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name, reason=f"{name} is not installed: pip install 'ragc[exports]'")
+
+
+def file_of(format: str, program: ExportedProgram, prompt: CompiledPrompt | None = None) -> bytes:
+    """The file of `prompt`, by default the only one, in `format`."""
+    chosen, (first, *_) = format_of(format), program.prompts
+    file = chosen.files(program)[f"{(prompt or first).name}{chosen.suffix}"]
+    assert file.endswith(b"\n")
+    assert b"\r" not in file
+    return file
+
+
+def export_alone(prompt: CompiledPrompt) -> ExportedProgram:
+    """A program of one prompt."""
+    return ExportedProgram("typed", "", "f" * 64, {}, (prompt,), single=True)
+
+
+def changed(**fields: Any) -> ExportedProgram:
+    """A program of one call, with the `fields` of its prompt replaced, and only the inputs that it shows."""
+    (prompt,) = derive_export(build_program(method("vanilla")))
+    prompt = replace(prompt, **fields)
+    slot_names = {slot.name for message in prompt.messages for slot in message.slots}
+    return export_alone(replace(prompt, inputs=tuple(one for one in prompt.inputs if one.name in slot_names)))
+
+
+def with_any_demos(program: RagProgram, data: st.DataObject) -> RagProgram:
+    """`program` with random demonstrations, and in its instructions the name of each predictor: a second same
+    request is not sent.
+    """
+    for name, call in with_demos(program, data).named_predictors():
+        call.signature = call.signature.with_instructions(f"{name}: {call.signature.instructions}")
+    return program

@@ -5,26 +5,30 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import dspy
+import pydantic
 import pytest
 
-from ragc.compiled.base import CompiledProgram
-from ragc.errors import ArtefactError, UsageError
+import ragc
+from ragc.compiled.base import CompiledProgram, load
+from ragc.errors import ArtefactError, ParseFailure, UsageError
 from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
-from ragc.exports.formats.base import format_of
+from ragc.exports.write import FORMATS, format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import AGAIN, Input, NotExpressible, Slot, reading
+from ragc.prompts.model import AGAIN, Input, NotExpressible, reading
 from ragc.targets.wire import body_of
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.exports.common import build_program, built
+from tests.programs.own.test_as_in_dspy import Engine, lm_of
 
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+VANILLA = method("vanilla")
 
 RECIPE = """
 program = "vanilla"
@@ -60,93 +64,131 @@ def test_a_compiled_program_and_the_program_itself_give_the_same(
 
 
 @every
-def test_all_slots_stand_in_the_last_message_and_each_input_has_one(entry: Method) -> None:
-    for prompt in derive_export(build_program(entry)):
-        *fixed, last = prompt.messages
-        assert all(message.fixed_text is not None for message in fixed)
-        assert last.role == "user"
-        assert {slot.name for slot in last.slots} == {one.name for one in prompt.inputs}
-        assert all(a != "" and not (isinstance(a, str) and isinstance(b, str))
-                   for a, b in zip(last.parts, (*last.parts[1:], Slot("")), strict=True))  # fmt: skip
-
-
-@every
 @pytest.mark.parametrize("layout", ["minimal", "chat"])
 def test_parameters_are_the_request_that_is_sent(entry: Method, layout: str) -> None:
     program = build_program(entry, layout=layout, temperature=0.5)
-    calls = dict(program.named_predictors())
-    for prompt in derive_export(program):
-        inputs = {one.name: [] if one.many else {"text": "", "integer": 1}[one.kind] for one in prompt.inputs}
-        body = body_of(calls[prompt.name].request(**inputs), "m")
-        assert prompt.parameters() == {k: v for k, v in body.items() if k not in ("model", "messages")}
+    for name, call in program.named_predictors():
+        prompt = derive_export(program).prompt(name)
+        body = body_of(call.request(**prompt.placeholders()), "m")
+        assert prompt.parameters == {k: v for k, v in body.items() if k not in ("model", "messages")}
         assert ("response_format" in body) == prompt.enforced == (layout == "minimal")
 
 
 def test_a_prompt_says_what_its_inputs_and_outputs_are() -> None:
     prompt = derive_export(build_program(method("prefrag"))).prompt("step")
-    assert prompt.input("tools").passages
     assert prompt.input("max_step").kind == "integer"
     assert prompt.input_schema["required"] == ["tools", "max_step", "question", "trajectory", "steps_left"]
     assert prompt.input_schema["properties"]["tools"]["type"] == "array"
-    assert list(prompt.output_schema["properties"]) == [one.name for one in prompt.outputs]
+    assert list(prompt.output_schema["properties"]) == list(prompt.outputs)
     assert Input("sure", "flag", about="or not").schema() == {"type": "boolean", "description": "or not"}
 
 
-def test_prompts_come_in_the_order_of_the_calls() -> None:
-    assert [p.name for p in derive_export(build_program(method("self_ask")))] == ["step", "read", "answer"]
+class Note(pydantic.BaseModel):
+    """A note whose keys are not in the order of the alphabet."""
+
+    text: str
+    sources: list[str]
 
 
-def test_a_prompt_cannot_be_changed() -> None:
-    (prompt,) = derive_export(build_program(method("vanilla")))
-    with pytest.raises(FrozenInstanceError):
-        prompt.name = "other"  # type: ignore[misc]
+class Noted(dspy.Signature):
+    """Answer with notes."""
+
+    question: str = dspy.InputField()
+    notes: list[Note] = dspy.OutputField()
+    answer: str = dspy.OutputField()
+
+
+class Noting(dspy.Module):
+    """A user's program with objects in its outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note = dspy.Predict(Noted)
+
+    def forward(self, question: str) -> Any:
+        return self.note(question=question)
+
+
+class ShownEngine(Engine):
+    """A model that is right when it is shown an example, and for every second question."""
+
+    def _reply(self, request: Any) -> str:
+        lucky = re.search(r"Colour \d*[02468]\?", str(request.messages[-1].parts[0].text))
+        answer = "red" if lucky or len(request.messages) > 1 else "It may be red."
+        return (
+            f'[[ ## notes ## ]]\n[{{"text": "{answer}", "sources": ["s"]}}]\n\n[[ ## answer ## ]]\n{answer}'
+        )
+
+
+def test_a_module_with_objects_is_exported_as_it_was_measured(tmp_path: Path) -> None:
+    engine = ShownEngine()
+    examples = [
+        dspy.Example(question=f"Colour {i}?", answer="red").with_inputs("question") for i in range(60)
+    ]
+    with dspy.context(lm=lm_of(engine, max_tokens=300), adapter=None):
+        compiler = ragc.Compile(metric="em", demos=1, trials=2, out=tmp_path / "out")
+        compiler.compile(Noting(), trainset=examples)
+    out = derive_export(load(tmp_path / "out"))
+    (prompt,) = out
+    assert (prompt.model, prompt.parameters) == ("mine/model", {"max_tokens": 300})
+    assert list(prompt.demonstrations[0]["notes"][0]) == ["text", "sources"]
+    system, *fixed = [str(message.fixed_text) for message in prompt.messages[:-1]]
+    sent = [[str(r.system), *("".join(p.text for p in m.parts) for m in r.messages)] for r in engine.requests]
+    assert [system, *fixed] in [texts[:-1] for texts in sent]
+
+
+def test_the_schema_that_dspy_sends_for_objects_is_exported_as_it_is() -> None:
+    engine = Engine(schema=True)
+    with dspy.context(lm=lm_of(engine), adapter=dspy.JSONAdapter()):
+        program = ragc.program(Noting(), store=False)
+        (prompt,) = derive_export(program)
+        with pytest.raises(ParseFailure):
+            program(question="Which?")
+    strict = prompt.parameters["response_format"]["json_schema"]
+    sent: Any = engine.requests[0].config.response_format
+    assert {name: sent[name] for name in strict} == strict
 
 
 @pytest.mark.parametrize(("domain", "refused"), [("any", False), ("same", True), ("cross", True)])
 def test_demonstrations_that_the_question_chooses_are_refused(domain: str, refused: bool) -> None:
     program = build_program(method("ragx"), icl_n=2, icl_domain=domain, icl_invalid=1, source_policy="llm")
-    assert derive_export(program).prompt("answer").demos == 0
     demo = {"question": "q", "query_time": "t", "domain": "music", "answer": "a"}
     dict(program.named_predictors())["answer"].demos = [demo]
     if not refused:
         assert derive_export(program).prompt("answer").demos == 1
         return
-    with pytest.raises(
-        NotExpressible, match=rf"prompt 'answer' cannot be exported: .*{domain}.*No format can"
-    ):
+    with pytest.raises(NotExpressible, match=rf"'answer' cannot be exported: .*{domain}.*No format can"):
         derive_export(program)
 
 
-def test_an_input_that_is_no_text_number_or_flag_is_refused() -> None:
-    signature = dspy.Signature("pairs: list[list[str]] -> answer: str")
-    call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}))
-    with pytest.raises(NotExpressible, match=r"its input 'pairs' is of the type list\[list\[str\]\]"):
-        prompt_of("own", call, "")
-
-
-def test_text_that_marks_inputs_is_refused_where_it_could_be_mistaken() -> None:
-    call = RagPredict(
-        dspy.Signature("question -> answer", "Say \ue000."), Runtime({"main": ScriptedTarget([])})
-    )
-    with pytest.raises(NotExpressible, match=r"hold U\+E000"):
-        prompt_of("own", call, "")
+@pytest.mark.parametrize(
+    ("signature", "why"),
+    [
+        (("pairs: list[list[str]] -> answer: str",), r"its input 'pairs' is of the type list\[list\[str\]\]"),
+        (("question -> answer", "Say \ue000."), r"hold U\+E000"),
+    ],
+)
+def test_what_is_no_fixed_template_is_refused(signature: Any, why: str) -> None:
+    call = RagPredict(dspy.Signature(*signature), Runtime({"main": ScriptedTarget([])}))
+    with pytest.raises(NotExpressible, match=why):
+        prompt_of("own", call)
 
 
 def test_neither_model_nor_source_is_asked() -> None:
-    program = method("vanilla").build(runtime(method("vanilla"), {}))
-    for role in ("main", "judge"):
-        assert program.runtime.target(role).context_tokens > 10**6
+    program = VANILLA.build(runtime(VANILLA, {}))
+    assert program.runtime.target("judge").context_tokens > 10**6
     with pytest.raises(UsageError, match="An export makes no"):
         program(question="What is it?")
 
 
 def test_models_are_named_without_paths_and_addresses() -> None:
-    model_names = models(tables(RECIPE), {})
-    assert model_names == {"main": "Qwen/Qwen2.5-7B-Instruct", "judge": "small.gguf"}
+    names = {"main": "Qwen/Qwen2.5-7B-Instruct", "judge": "small.gguf"}
+    assert models(tables(RECIPE), {}) == {role: (id, id) for role, id in names.items()}
     default = tables('[targets.main]\nkind = "embedded"')
-    assert models(default, {"targets": {"main": {"name": "embedded Small-135M.Q4"}}}) == {
-        "main": "Small-135M.Q4"
-    }
+    provenance = {"targets": {"main": {"name": "embedded Small-135M.Q4"}}}
+    assert models(default, provenance) == {"main": ("Small-135M.Q4", "Small-135M.Q4")}
+    of_dspy = {"targets": {"main": {"name": "dspy openai/gpt-4o"}}}
+    assert models({}, of_dspy) == {"main": ("openai/gpt-4o", "gpt-4o")}
     assert tables("not = = toml") == {}
 
 
@@ -160,41 +202,28 @@ def test_models_are_named_without_paths_and_addresses() -> None:
 )
 def test_a_request_to_openai_names_the_model_as_openai_does(kind: str, id: str, sent: str) -> None:
     recipe = f'[targets.main]\nkind = "{kind}"\nmodel = "{id}"\n'
-    out = derive_export(compiled(method("vanilla"), recipe))
+    out = derive_export(compiled(VANILLA, recipe))
     for name in ("openai-json", "prompty", "python", "baml", "promptfoo"):
         text = "".join(content.decode() for content in format_of(name).files(out).values())
         assert re.search(rf"(?<![/\w]){sent}\b", text), name
         assert id == sent or id not in text, name
-    assert out.model(out.prompts[0]) == id
+    assert out.prompts[0].model == id
 
 
 def test_data_and_metric_are_told_and_the_licence_only_of_demonstrations() -> None:
-    program = build_program(method("vanilla"), icl_n=1)
-    plain = derive_export(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
-    assert (plain.note, plain.metric, plain.model(plain.prompts[0])) == ("", "f1", "Qwen/Qwen2.5-7B-Instruct")
+    plain = derive_export(compiled(VANILLA, RECIPE))
+    assert (plain.note, plain.metric, plain.prompts[0].model) == ("", "f1", "Qwen/Qwen2.5-7B-Instruct")
+    program = build_program(VANILLA, icl_n=1)
     program.predictors()[0].demos = [{"question": "q", "passages": ["p"], "answer": "a"}]
-    exported_program = derive_export(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
-    assert "hotpotqa" in exported_program.note
-    assert "CC BY-SA 4.0" in exported_program.note
+    shown = derive_export(CompiledProgram.of(program, provenance={}, recipe=RECIPE, run={}))
+    assert "hotpotqa" in shown.note
+    assert "CC BY-SA 4.0" in shown.note
 
 
 def test_a_program_of_another_version_is_refused() -> None:
-    entry = method("vanilla")
-    odd = compiled(entry)
-    state = odd.state.model_copy(update={"predictors": {}})
+    state = compiled(VANILLA).state.model_copy(update={"predictors": {}})
     with pytest.raises(ArtefactError, match="compile it again"):
         derive_export(CompiledProgram(state, {}, "", {}))
-
-
-@pytest.mark.parametrize(
-    ("layout", "style"), [("minimal", "json"), ("json", "json"), ("chat", "markers"), ("xml", "tags")]
-)
-def test_how_a_reply_is_read_is_told(layout: str, style: str) -> None:
-    (prompt,) = derive_export(build_program(method("vanilla"), layout=layout))
-    rules = reading(prompt)
-    assert rules["style"] == style
-    marker = {"json": None, "markers": "[[ ## answer ## ]]", "tags": "<answer>"}[style]
-    assert rules["fields"]["answer"].get("marker") == marker
 
 
 def test_the_repair_is_what_is_sent() -> None:
@@ -202,11 +231,11 @@ def test_the_repair_is_what_is_sent() -> None:
     program = build_program(method("no_retrieval"), lambda request: next(replies))
     program(question="What is it?")
     target: Any = program.runtime.target("main")
-    (prompt,) = derive_export(program)
     before, _, after = AGAIN.partition("{error}")
     text = target.requests[1].messages[-1].content
     assert text.startswith(before)
-    assert text.endswith(after.format(fields=reading(prompt)["repair"]["fields"]))
+    fields = reading(derive_export(program).prompts[0])["repair"]["fields"]
+    assert text.endswith(after.format(fields=fields))
 
 
 @every
@@ -217,8 +246,8 @@ def test_every_setting_is_a_fixed_template(entry: Method) -> None:
                 assert derive_export(program).prompts
 
 
-def test_the_types_load_without_an_lm_library() -> None:
-    code = "import sys, ragc.exports.write as b; [b.format_of(f) for f in b.FORMATS]; "
+def test_the_formats_load_without_an_lm_library() -> None:
+    code = f"import sys, ragc.exports.write as b; [b.format_of(f) for f in {[*FORMATS]}]; "
     code += "print('dspy' in sys.modules, 'jinja2' in sys.modules)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.split() == ["False", "False"]

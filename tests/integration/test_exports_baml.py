@@ -19,7 +19,7 @@ import pytest
 from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.baml.format import functions_of, inputs_of
+from ragc.exports.formats.baml import functions_of, inputs_of
 from ragc.exports.write import export
 from ragc.programs import method
 from ragc.prompts.model import ExportedProgram
@@ -76,4 +76,4 @@ def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: 
                     body = json.loads(request.body.text())
                     assert read_messages(body) == limited(wired(program, prompt.name, inputs))
                     rest = {name: value for name, value in body.items() if name != "messages"}
-                    assert rest == {"model": out.model(prompt), **prompt.parameters()}
+                    assert rest == {"model": prompt.model, **prompt.parameters}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from ragc import metrics
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.promptfoo.format import folders
+from ragc.exports.formats.promptfoo import folders
 from ragc.exports.write import export
 from ragc.programs import method
 from ragc.prompts.model import Case, ExportedProgram

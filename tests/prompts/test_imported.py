@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ragc
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
@@ -19,6 +21,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import LAYOUTS
 from ragc.prompts.imported import import_prompt
+from ragc.testing import ScriptedTarget
 from tests.examples import examples
 from tests.exports.common import CALM, build_program, with_demos
 
@@ -79,7 +82,7 @@ def test_every_prompt_of_an_export_comes_back(entry: Method, tmp_path: Path) -> 
     for prompt in before:
         path = tmp_path / f"{prompt.name}.openai.json"
         path.write_bytes(files[path.name])
-        import_prompt(path).apply(again, prompt.name)
+        import_prompt(path).apply(again, prompt.name, as_laid_out=True)
     assert [p.messages for p in derive_export(again)] == [p.messages for p in before]
 
 
@@ -93,7 +96,7 @@ def test_an_edited_source_is_what_is_sent(format: str, tmp_path: Path) -> None:
 
     prompt = with_prompt(exported(tmp_path, edit, format))
     assert prompt.instructions == "Say it shortly."
-    assert prompt.outputs[0].about == "in small letters"
+    assert prompt.outputs["answer"] == "in small letters"
     assert [demo["answer"] for demo in prompt.demonstrations] == ["Ann", "Bo"]
 
 
@@ -165,6 +168,25 @@ def test_a_toml_file_holds_instructions_fields_and_demonstrations(tmp_path: Path
 def test_what_does_not_fit_is_refused(text: str, error: type[Exception], words: str, tmp_path: Path) -> None:
     with pytest.raises(error, match=re.escape(words)):
         with_prompt(written(tmp_path, "mine.toml", text))
+
+
+def test_a_predictor_of_a_users_module_takes_a_prompt(tmp_path: Path) -> None:
+    program = ragc.program(dspy.Predict("question -> answer"), store=False, main=ScriptedTarget([]))
+    text = 'instructions = "Say it."\n[[demonstrations]]\nquestion = "Who?"\nanswer = "Ann"\n'
+    import_prompt(written(tmp_path, "mine.toml", text)).apply(program, "self", as_laid_out=True)
+    (prompt,) = derive_export(program)
+    assert (prompt.instructions, prompt.demos) == ("Say it.", 1)
+
+
+def test_an_export_that_is_laid_out_otherwise_is_refused(tmp_path: Path) -> None:
+    prompt = import_prompt(
+        exported(tmp_path, lambda document: document["source"].update(instructions="Say."))
+    )
+    prompt.apply(answering(wording="brief", temperature=0.5), "answer", as_laid_out=True)
+    for knobs in ({"query_pos": "both"}, {"layout": "chat"}, {"cot": True}, {"answer_format": "yesno"}):
+        prompt.apply(answering(**knobs), "answer")
+        with pytest.raises(UsageError, match=r"lay its messages out otherwise .* delete 'laid_out' in"):
+            prompt.apply(answering(**knobs), "answer", as_laid_out=True)
 
 
 def test_another_predictor_and_too_many_demonstrations_are_refused(tmp_path: Path) -> None:

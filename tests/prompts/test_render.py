@@ -10,17 +10,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragc.core.text import escape_value
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export, prompt_of
-from ragc.programs import METHODS, Method
+from ragc.programs import METHODS
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import CompiledPrompt
-from ragc.prompts.render import literal, render, template
+from ragc.prompts.render import escaped_inputs, literal, render, template
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import cases, examples
+from tests.examples import examples
 from tests.exports.common import (
     CALM,
     build_program,
@@ -28,7 +27,6 @@ from tests.exports.common import (
     inputs_for,
     texts,
     value_of,
-    with_demos,
 )
 
 slow = settings(max_examples=examples(4), suppress_health_check=CALM)
@@ -49,27 +47,7 @@ class Typed(dspy.Signature):
 
 def typed(layout: str) -> tuple[RagPredict, CompiledPrompt]:
     call = RagPredict(Typed, Runtime({"main": ScriptedTarget(SchemaReplies())}), layout=layout)
-    return call, prompt_of("typed", call, "")
-
-
-@pytest.mark.parametrize("layout", cases(LAYOUTS, 2))
-@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-@slow
-@given(data=st.data())
-def test_every_prompt_of_every_method_is_what_is_sent(entry: Method, layout: str, data: Any) -> None:
-    program = with_demos(build_program(entry, layout=layout, icl_n=3), data)
-    for prompt in derive_export(program):
-        inputs = data.draw(inputs_for(prompt))
-        assert render(prompt, inputs) == capture_messages(program, prompt.name, inputs)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=examples(60))
-@given(data=st.data())
-def test_values_of_every_type_are_written_as_the_layout_does(layout: str, data: Any) -> None:
-    call, prompt = typed(layout)
-    inputs = data.draw(inputs_for(prompt))
-    assert render(prompt, inputs) == call.messages(**inputs)
+    return call, prompt_of("typed", call)
 
 
 @settings(max_examples=examples(100))
@@ -97,7 +75,7 @@ def test_fixed_text_is_itself_in_any_environment(
 def test_a_plain_environment_renders_the_same(layout: str, data: Any) -> None:
     _, prompt = typed(layout)
     inputs = data.draw(inputs_for(prompt))
-    shown = escape_value(inputs)  # templates depend on nothing of ragc
+    shown = escaped_inputs(prompt, inputs)  # templates depend on nothing of ragc
     plain = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     contents = [plain.from_string(template(prompt, message)).render(shown) for message in prompt.messages]
     assert contents == [message.content for message in render(prompt, inputs)]

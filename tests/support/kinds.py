@@ -39,7 +39,7 @@ from ragc.errors import (
 )
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import FORMATS as EXPORT_FORMATS
-from ragc.exports.formats.promptfoo.format import build_variables, folders
+from ragc.exports.formats.promptfoo import build_variables, folders
 from ragc.exports.write import format_of
 from ragc.metrics import METRICS, Metric, Outcome
 from ragc.metrics.base import grade

@@ -95,3 +95,26 @@ def test_an_edited_source_is_what_a_compile_sends(run: Run, folder: Path) -> Non
     run(sets=("search.demos=0", "search.trials=2", 'prompts.answer="mine.openai.json"'), target=target)
     assert all('"answer": in capitals' in r.messages[0].content for r in target.requests)
     assert load(folder / "out").state.predictors["answer"].descriptions["answer"] == "in capitals"
+
+
+def test_an_export_that_the_recipe_lays_out_otherwise_is_refused_unless_it_is_told_to(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed = RECIPE.replace('"query_pos"', '"temperature"')
+    (folder / "recipe.toml").write_text(fixed, "utf-8")
+    run(sets=("search.trials=1",), target=ScriptedTarget(needs_demos))
+    path = folder / "mine.openai.json"
+    ragc.export(folder / "out", "openai-json", path)
+    (folder / "again.toml").write_text(fixed + '[prompts]\nanswer = "mine.openai.json"\n', "utf-8")
+    again = ["compile", str(folder / "again.toml"), "--dry-run", "--set"]
+    assert main([*again, 'knobs.query_pos="before"']) == 0, "as it was exported"
+    assert main([*again, 'knobs.query_pos="both"']) == 2
+    assert "lay its messages out otherwise than those of this recipe" in capsys.readouterr().err
+    searched = ['search.knobs=["query_pos"]', "--set", "search.trials=3"]
+    assert main([*again, *searched]) == 0, "a search lays it out in many ways"
+    sets = ('search.knobs=["own_knowledge", "top_k"]', "search.trials=3", 'prompts.answer="mine.openai.json"')
+    run("other", sets=sets, target=ScriptedTarget(needs_demos))
+    document = json.loads(path.read_text("utf-8"))
+    del document["source"]["laid_out"]
+    path.write_text(json.dumps(document), "utf-8")
+    assert main([*again, 'knobs.query_pos="both"']) == 0

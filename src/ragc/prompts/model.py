@@ -11,16 +11,18 @@ The records are plain data: a format needs nothing else, and nothing here import
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
-from ragc.targets.base import ChatRequest, Role, Sampling
-from ragc.targets.wire import body_of
+from ragc.targets.base import Role
 
 Kind = Literal["text", "number", "integer", "flag"]
 Style = Literal["plain", "lines", "json"]
+
+ALL_CAN = ("jinja2", "openai-json")
+"""The formats that can express every prompt."""
 
 
 class NotExpressible(UsageError):
@@ -30,7 +32,6 @@ class NotExpressible(UsageError):
     """
 
     def __init__(self, what: str, why: str, formats: tuple[str, ...] = ()) -> None:
-        self.what, self.why, self.formats = what, why, formats
         can = f"These formats can: {', '.join(formats)}." if formats else "No format can."
         super().__init__(f"{what} cannot be exported: {why}. {can}")
 
@@ -47,16 +48,11 @@ class Input:
     many: bool = False
     about: str = ""
 
-    @property
-    def passages(self) -> bool:
-        """Whether this is a list of texts."""
-        return self.many and self.kind == "text"
-
     def schema(self) -> dict[str, Any]:
         """Returns the JSON schema of a value."""
         names = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean"}
-        one: dict[str, Any] = {"type": names[self.kind]}
-        schema = {"type": "array", "items": one} if self.many else one
+        value: dict[str, Any] = {"type": names[self.kind]}
+        schema = {"type": "array", "items": value} if self.many else value
         return {**schema, **({"description": self.about} if self.about else {})}
 
 
@@ -87,7 +83,12 @@ class TemplateMessage(NamedTuple):
     @property
     def fixed_text(self) -> str | None:
         """The content of a message without slots, else None."""
-        return "".join(map(str, self.parts)) if not self.slots else None
+        return None if self.slots else "".join(map(str, self.parts))
+
+    @property
+    def outline(self) -> str:
+        """The content with a letter in place of each input."""
+        return "".join("x" if isinstance(part, Slot) else part for part in self.parts)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -96,25 +97,18 @@ class TemplateMessage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """An output field of a reply: its name, JSON schema and description from the signature."""
-
-    name: str
-    schema: Mapping[str, Any]
-    about: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CompiledPrompt:
     """One typed call of a compiled program: everything it sends, except the values of its inputs.
 
     `name` is the predictor's, `role` that of its target. All messages but the last are fixed (instructions,
-    then demonstrations); the last is the user's and holds every slot. `output_schema` is the strict JSON
-    schema of a reply; with `enforced` it is sent, and the reply is JSON. `layout` names the notation of
-    replies, see `ragc.prompts.model`. `logprobs` says that the program needs the log probabilities of a
-    reply. `demos` is the number of demonstrations in the messages, `demonstrations` are their values by
-    field. `fingerprint` is a digest of everything that affects the prompt, `program` that of the whole
-    compiled program. `thinking` are the tokens for thoughts of its target beside those of `sampling`.
+    then demonstrations); the last is the user's and holds every slot. `outputs` are the descriptions of the
+    output fields by name, `output_schema` is the strict JSON schema of a reply; with `enforced` it is sent,
+    and the reply is JSON. `layout` names the notation of replies, see `reading`. `parameters` are the body of
+    a chat request of OpenAI's API without model and messages; its `max_tokens` include `reasoning_tokens`.
+    `demonstrations` are the values of those in the messages, by field. `fingerprint` is a digest of
+    everything that affects the prompt, `laid_out` one of its layout without its texts, "" if unknown. `model`
+    is the id of the model that answers, without a path or address, or the word `model`; `openai_model` is the
+    same as a request to OpenAI's API names it.
     """
 
     name: str
@@ -122,43 +116,53 @@ class CompiledPrompt:
     instructions: str
     messages: tuple[TemplateMessage, ...]
     inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
+    outputs: Mapping[str, str]
     output_schema: Mapping[str, Any]
     layout: str
     enforced: bool
-    sampling: Sampling
-    logprobs: bool
-    demos: int
+    parameters: Mapping[str, Any]
     fingerprint: str
-    program: str
     demonstrations: tuple[Mapping[str, Any], ...] = ()
-    thinking: int = 0
+    reasoning_tokens: int = 0
+    laid_out: str = ""
+    model: str = "model"
+    openai_model: str = "model"
 
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of the inputs by name: all are required, no others are allowed."""
         return {
             "type": "object",
-            "properties": {one.name: one.schema() for one in self.inputs},
-            "required": [one.name for one in self.inputs],
+            "properties": {input.name: input.schema() for input in self.inputs},
+            "required": [input.name for input in self.inputs],
             "additionalProperties": False,
         }
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The parameters without the schema of the reply."""
+        return {name: value for name, value in self.parameters.items() if name != "response_format"}
+
+    @property
+    def demos(self) -> int:
+        """The number of demonstrations in the messages."""
+        return sum(message.role == "assistant" for message in self.messages)
+
     def input(self, name: str) -> Input:
         """Returns the input called `name`; raises KeyError."""
-        return {one.name: one for one in self.inputs}[name]
+        return {input.name: input for input in self.inputs}[name]
 
-    def parameters(self) -> dict[str, Any]:
-        """Returns the body of an OpenAI chat request without model and messages.
+    def style_of(self, name: str) -> Style:
+        """Returns the style in which the input `name` is written; `plain` if no message contains it."""
+        styles: dict[str, Style] = {slot.name: slot.style for slot in self.messages[-1].slots}
+        return styles.get(name, "plain")
 
-        Parameters left to the target are omitted; `response_format` is present if the reply is enforced.
-        `max_tokens` includes the tokens for thoughts.
-        """
-        schema = self.output_schema if self.enforced else None
-        sampling = replace(self.sampling, max_tokens=self.sampling.max_tokens + self.thinking)
-        request = ChatRequest((), schema=schema, sampling=sampling, logprobs=self.logprobs)
-        body = body_of(request, "")
-        return {name: value for name, value in body.items() if name not in ("model", "messages")}
+    def placeholders(self) -> dict[str, Any]:
+        """Returns a made-up value of the right type for each input."""
+        values = {"text": "...", "integer": 1, "number": 1.0, "flag": True}
+        return {
+            input.name: [values[input.kind]] if input.many else values[input.kind] for input in self.inputs
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +182,9 @@ class Case:
 class ExportedProgram:
     """A compiled program for export: its prompts and what they are of.
 
-    `single` says that it is a single call: one prompt, called once per question. `models` are the ids of the
-    models by role, without paths or addresses; a role may be missing. `openai_ids` are the names by which a
-    server with OpenAI's API knows those that it calls otherwise. `note` gives the origin and licence of
-    demonstrations, "" without any. `cases` and `example` (one traced question, JSON values) are optional;
-    `metric` is the id of the metric that the program was compiled for, "" when unknown.
+    `single` says that it is a single call: one prompt, called once per question. `note` gives the origin and
+    licence of demonstrations, "" without any. `cases` and `example` (one traced question, JSON values) are
+    optional; `metric` is the id of the metric that the program was compiled for, "" when unknown.
     """
 
     method: str
@@ -191,8 +193,6 @@ class ExportedProgram:
     knobs: Mapping[str, Any]
     prompts: tuple[CompiledPrompt, ...]
     single: bool
-    models: Mapping[str, str] = field(default_factory=dict)
-    openai_ids: Mapping[str, str] = field(default_factory=dict)
     learned: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     metric: str = ""
@@ -204,26 +204,12 @@ class ExportedProgram:
 
     def prompt(self, name: str) -> CompiledPrompt:
         """Returns the prompt called `name`; raises KeyError."""
-        return {one.name: one for one in self.prompts}[name]
-
-    def model(self, prompt: CompiledPrompt) -> str:
-        """Returns the id of the model that answers `prompt`; the word `model` if it is unknown."""
-        return self.models.get(prompt.role) or self.models.get("main") or "model"
-
-    def openai_model(self, prompt: CompiledPrompt) -> str:
-        """Returns the same as a request to OpenAI's API names it."""
-        id = self.model(prompt)
-        return self.openai_ids.get(id, id)
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the program is a user's own, not one of ragc's."""
-        return ":" in self.method
+        return {prompt.name: prompt for prompt in self.prompts}[name]
 
     @property
     def flow_note(self) -> str:
         """Returns what no export holds, and where it stands."""
-        code = self.method if self.is_own else f"the program {self.method}"
+        code = self.method if ":" in self.method else f"the program {self.method}"
         return f"What happens between the calls is the code of {code}, which no export holds."
 
 
@@ -232,6 +218,13 @@ AGAIN = (
     "Reply again with only a JSON object that has exactly these fields: {fields}."
 )
 """The single repair message after an unreadable reply; `fields` are the names in double quotes."""
+
+INPUTS = (
+    "Inputs are inserted as they are. The compiled program first puts a space into what a chat template or a "
+    "reader of replies would take for a command, such as <|im_start|> or [[ ## answer ## ]], and into a "
+    "line's beginning that reads as the number of a list's next item."
+)
+"""What an export cannot do with the texts of others, for its readers."""
 
 _HOW = {
     "json": "The reply is a JSON object that fits the schema; prose around it is cut off first.",
@@ -244,6 +237,7 @@ _HOW = {
         "Nested values are nested tags, list items <item>. A value that is not a text is JSON."
     ),
 }
+_MARKERS = {"json": "", "markers": "[[ ## {} ## ]]", "tags": "<{}>"}
 
 
 def style(prompt: CompiledPrompt) -> str:
@@ -251,31 +245,19 @@ def style(prompt: CompiledPrompt) -> str:
     return {"chat": "markers", "xml": "tags"}.get(prompt.layout, "json")
 
 
-def marker(prompt: CompiledPrompt, field: str) -> str:
-    """Returns the text before the value of an output `field`; "" where the reply is JSON."""
-    return {"markers": f"[[ ## {field} ## ]]", "tags": f"<{field}>"}.get(style(prompt), "")
-
-
 def reading(prompt: CompiledPrompt) -> dict[str, Any]:
     """Returns how to parse a reply of `prompt`, and what to send when that fails, as JSON values."""
     kind = style(prompt)
-    names = ", ".join(f'"{one.name}"' for one in prompt.outputs)
-    return {
-        "style": kind,
-        "how": _HOW[kind],
-        "fields": {
-            one.name: {
-                **({"marker": marker(prompt, one.name)} if kind != "json" else {}),
-                **({"about": one.about} if one.about else {}),
-            }
-            for one in prompt.outputs
-        },
-        "repair": {
-            "append": ["assistant: the reply", "user: the text below"],
-            "text": AGAIN,
-            "fields": names,
-        },
+    fields: dict[str, dict[str, str]] = {}
+    for name, about in prompt.outputs.items():
+        texts = {"marker": _MARKERS[kind].format(name), "about": about}
+        fields[name] = {key: text for key, text in texts.items() if text}
+    repair = {
+        "append": ["assistant: the reply", "user: the text below"],
+        "text": AGAIN,
+        "fields": ", ".join(f'"{name}"' for name in prompt.outputs),
     }
+    return {"style": kind, "how": _HOW[kind], "fields": fields, "repair": repair}
 
 
 SOURCE = "source"
@@ -287,12 +269,11 @@ def with_source(prompt: CompiledPrompt, document: Mapping[str, Any]) -> dict[str
 
     A digest of the rest of the document shows whether that was edited.
     """
-    inputs = {one.name: one.about for one in prompt.inputs}
-    fields = inputs | {one.name: one.about for one in prompt.outputs}
     block = {
         "instructions": prompt.instructions,
-        "fields": fields,
+        "fields": {input.name: input.about for input in prompt.inputs} | dict(prompt.outputs),
         "demonstrations": [dict(demo) for demo in prompt.demonstrations],
+        **({"laid_out": prompt.laid_out} if prompt.laid_out else {}),
         "digest": digest_without_source(document),
     }
     return {**document, SOURCE: block}

@@ -9,87 +9,100 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
-
-from jinja2 import StrictUndefined
-from jinja2.sandbox import SandboxedEnvironment
+from typing import TYPE_CHECKING, Any
 
 from ragc.core.text import escape_numbers, escape_value
 from ragc.errors import UsageError
 from ragc.prompts.model import CompiledPrompt, Input, Slot, TemplateMessage
 from ragc.targets.base import Message
 
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
 _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 ESCAPES: Mapping[str, str] = {**_SHORT, **{chr(i): f"\\u{i:04x}" for i in range(32) if chr(i) not in _SHORT}}
 """JSON escapes of the characters that need one; the backslash comes first."""
 
-_NOUNS = {"text": "a text", "number": "a number", "integer": "an integer", "flag": "true or false"}
-_PYTHON: Mapping[str, tuple[type, ...]] = {
-    "text": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "flag": (bool,),
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+_FITS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "text": ("a text", lambda value: isinstance(value, str)),
+    "integer": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "number": (
+        "a number",
+        lambda value: type(value) is int or (isinstance(value, float) and math.isfinite(value)),
+    ),
+    "flag": ("true or false", lambda value: isinstance(value, bool)),
 }
 
 
-def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Returns the messages that a call of `prompt` with `inputs` sends.
+def escaped_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `inputs` as the program shows them: markers, and numbers in a numbered list, lose their effect.
 
     Raises UsageError when an input is missing, unknown or of the wrong type.
     """
-    check_inputs(prompt, inputs)
-    lines = {slot.name for message in prompt.messages for slot in message.slots if slot.style == "lines"}
-    shown = {
-        name: [escape_numbers(item) if isinstance(item, str) else item for item in value]
-        if name in lines
-        else value
-        for name, value in escape_value(dict(inputs)).items()
-    }
+    names = [input.name for input in prompt.inputs]
+    if inputs.keys() != set(names):
+        expected, received = ", ".join(names) or "none", ", ".join(inputs) or "none"
+        raise UsageError(f"The prompt {prompt.name!r} has the inputs {expected}; found {received}.")
+    for input in prompt.inputs:
+        if not fits(input, inputs[input.name]):
+            expected = f"a list of {input.kind} items" if input.many else _FITS[input.kind][0]
+            raise UsageError(f"The input {input.name!r} of {prompt.name!r} must be {expected}.")
+    escaped: dict[str, Any] = escape_value(dict(inputs))
+    for name in names:
+        if prompt.style_of(name) == "lines" and prompt.input(name).kind == "text":
+            escaped[name] = [escape_numbers(item) for item in escaped[name]]
+    return escaped
+
+
+def fits(input: Input, value: Any) -> bool:
+    """Returns whether `value` has the type of `input`; numbers must be finite."""
+    item_fits = _FITS[input.kind][1]
+    return isinstance(value, list | tuple) and all(map(item_fits, value)) if input.many else item_fits(value)
+
+
+def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Returns the messages that a call of `prompt` with `inputs` sends. Raises as `escaped_inputs`."""
+    shown = escaped_inputs(prompt, inputs)
     return tuple(
-        Message(message.role, _compile_template(template(prompt, message)).render(**shown))
-        for message in prompt.messages
+        Message(m.role, _compile_template(template(prompt, m)).render(shown)) for m in prompt.messages
     )
 
 
-def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
-    """Raises UsageError unless `inputs` are exactly those of `prompt`, each of its type."""
-    known = {one.name: one for one in prompt.inputs}
-    if inputs.keys() != known.keys():
-        expected, received = ", ".join(known) or "none", ", ".join(inputs) or "none"
-        raise UsageError(f"The prompt {prompt.name!r} has the inputs {expected}; found {received}.")
-    for name, one in known.items():
-        if not fits(one, inputs[name]):
-            expected = f"a list of {one.kind} items" if one.many else _NOUNS[one.kind]
-            raise UsageError(f"The input {name!r} of {prompt.name!r} must be {expected}.")
+@cache
+def environment() -> SandboxedEnvironment:
+    """Returns the environment of all rendering: sandboxed, strict on undefined names, no autoescape."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
 
 
-def fits(one: Input, value: Any) -> bool:
-    """Returns whether `value` has the type of the input `one`; numbers must be finite."""
-    if one.many:
-        return isinstance(value, list | tuple) and all(_fits(one.kind, item) for item in value)
-    return _fits(one.kind, value)
-
-
-def _fits(kind: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return kind == "flag"
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    return isinstance(value, _PYTHON[kind])
+@cache
+def _compile_template(source: str) -> Any:
+    return environment().from_string(source)
 
 
 def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     """Returns the Jinja2 source of the content of `message`."""
-    source, after = "", False
+    return compose(message, lambda slot: slot_source(prompt.input(slot.name), slot, slot.name))
+
+
+def compose(message: TemplateMessage, slot: Callable[[Slot], str], fixed: Callable[[str], str] = str) -> str:
+    """Returns the source of `message`: each slot by `slot`, each fixed text as Jinja2, changed by `fixed`."""
+    source = ""
     for part in message.parts:
-        if isinstance(part, str):
-            source += literal(part, after_block=after, rest=part is not message.parts[-1])
-            after = False
+        if isinstance(part, Slot):
+            source += slot(part)
         else:
-            source += _slot(prompt, part)
-            after = source.endswith("%}")
+            rest = part is not message.parts[-1]
+            source += fixed(literal(part, after_block=source.endswith("%}"), rest=rest))
     return source
 
 
@@ -102,61 +115,46 @@ def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
     """
     awkward = r"\{(?=[{%#\s]|\Z)|\r|\n[^\S\n]+\Z|\A[^\S\n]+\Z"
     awkward += ("" if rest else r"|\n\Z") + (r"|\A\n" if after_block else "")
-    return re.sub(awkward, lambda match: f"{{{{ {_quote(match[0])} }}}}", text)
+    return re.sub(awkward, lambda match: f"{{{{ {quote(match[0])} }}}}", text)
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
     """Returns `text` as a string literal of Jinja2."""
     return '"' + "".join(ESCAPES.get(c, c).replace("\\u00", "\\x") for c in text) + '"'
 
 
-def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
-    kind, name = prompt.input(slot.name).kind, slot.name
+JSON_FILTERS = "".join(f"|replace({quote(raw)}, {quote(escaped)})" for raw, escaped in ESCAPES.items())
+"""Jinja2 filters that escape a text for JSON."""
+
+
+def slot_source(
+    input: Input,
+    slot: Slot,
+    name: str,
+    *,
+    text: str = "{}",
+    in_json: str = f'"{{{{ item{JSON_FILTERS} }}}}"',
+    guarded: bool = True,
+) -> str:
+    """Returns Jinja2 or Nunjucks source of a slot of `input`, whose variable is called `name`.
+
+    `text` makes the expression of a text from its variable, `in_json` is the source of an item in JSON. With
+    `guarded` it fails for a text in the place of a list, which a loop would split into letters.
+    """
+
+    def value(variable: str, words: tuple[str, str]) -> str:
+        if input.kind == "flag":
+            return f'{{{{ "{words[0]}" if {variable} else "{words[1]}" }}}}'
+        return f"{{{{ {text.format(variable) if input.kind == 'text' else variable} }}}}"
+
     if slot.style == "plain":
-        return f"{{{{ {_value(kind, name, slot.words)} }}}}"
-    item = _value(kind, "item", ("true", "false"))
-    shown = f"{{{{ {item} }}}}"
-    if slot.style == "json" and kind == "text":
-        shown = f'"{{{{ {_add_escapes(item)} }}}}"'
-    return guard(slot.name, name) + loop(slot, name, shown)
-
-
-def loop(slot: Slot, name: str, shown: str) -> str:
-    """Returns Jinja2 and Nunjucks source that writes the list `name` in the style of `slot`; `shown` is the
-    source of one `item`.
-    """
+        return value(name, slot.words)
+    item = value("item", ("true", "false"))
+    # calling an undefined function fails in every environment
+    call = f"{name}[{quote(f'{input.name} must be a list, not a text')}]()"
+    refusal = f"{{% if {name} is string %}}{{{{ {call} }}}}{{% endif %}}" if guarded else ""
     if slot.style == "lines":
-        return (
-            f"{{% for item in {name} %}}[{{{{ loop.index }}}}] {shown}"
-            '{% if not loop.last %}{{ "\\n" }}{% endif %}{% else %}none{% endfor %}'
-        )
-    return f"[{{% for item in {name} %}}{shown}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"
-
-
-def guard(input: str, name: str) -> str:
-    """Returns Jinja2 and Nunjucks source that fails where `name` is a text, which a loop would split into
-    letters.
-
-    `input` is its name in the error. Calling an undefined function fails in every environment.
-    """
-    message = _quote(f"{input} must be a list, not a text")
-    return f"{{% if {name} is string %}}{{{{ {name}[{message}]() }}}}{{% endif %}}"
-
-
-def _value(kind: str, name: str, words: tuple[str, str]) -> str:
-    return f'"{words[0]}" if {name} else "{words[1]}"' if kind == "flag" else name
-
-
-def _add_escapes(name: str) -> str:
-    return name + "".join(f"|replace({_quote(raw)}, {_quote(escaped)})" for raw, escaped in ESCAPES.items())
-
-
-@cache
-def environment() -> SandboxedEnvironment:
-    """Returns the environment of all rendering: sandboxed, strict on undefined names, no autoescape."""
-    return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
-
-
-@cache
-def _compile_template(source: str) -> Any:
-    return environment().from_string(source)
+        line = f'[{{{{ loop.index }}}}] {item}{{% if not loop.last %}}{{{{ "\\n" }}}}{{% endif %}}'
+        return f"{refusal}{{% for item in {name} %}}{line}{{% else %}}none{{% endfor %}}"
+    item = in_json if input.kind == "text" else item
+    return f"{refusal}[{{% for item in {name} %}}{item}{{% if not loop.last %}}, {{% endif %}}{{% endfor %}}]"

@@ -114,6 +114,12 @@ class DspyTarget:
         return frozenset(name for name, is_able in able.items() if is_able)
 
     @property
+    def sampling(self) -> dict[str, Any]:
+        """The settings of `lm` that say how replies are drawn, as far as it has them."""
+        names = ("temperature", "top_p", "max_tokens")
+        return {name: self.lm.kwargs[name] for name in names if self.lm.kwargs.get(name) is not None}
+
+    @property
     def identity(self) -> str:
         """The identity: class, model, address and settings; a unique mark for a user's own engine."""
         lm = self.lm

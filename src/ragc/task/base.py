@@ -534,6 +534,8 @@ def _target_facts(target: Target) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
     if thinking := reasoning_of(target):
         facts[THINKING_FACT] = thinking
+    if (sampling := getattr(target, "sampling", None)) is not None:  # of an LM of DSPy, which no knob sets
+        facts["sampling"] = sampling
     return {**facts, "fallbacks": list(others)} if others else facts
 
 

@@ -20,16 +20,23 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """Returns `program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
     Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, or is no
-    prompt of the predictor it is named for.
+    prompt of the predictor it is named for, or an export that the recipe lays out otherwise. A candidate may,
+    and the baseline where a search or a grid varies how prompts are laid out.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
-    from ragc.prompts.imported import import_prompt
+    from ragc.prompts.imported import LAYOUT_KNOBS, import_prompt
 
+    varied = {knob.name for knob in recipe.space(program.method)}
+    varied.update(*recipe.grid.settings, recipe.grid.baseline)
+    knobs, values = program.method.knobs.list_knobs(), program.knobs.to_json()
+    own = {knob.name: knob.default for knob in knobs} | recipe.fixed(program.method)
+    is_candidate = any(values.get(name) != own.get(name) for name in varied - {"icl_n"})
+    as_laid_out = not is_candidate and varied.isdisjoint(LAYOUT_KNOBS)
     problems = []
     for name, file in recipe.prompts.items():
         try:
-            import_prompt(recipe.path(file)).apply(program, name)
+            import_prompt(recipe.path(file)).apply(program, name, as_laid_out=as_laid_out)
         except UsageError as error:
             problems.append(f"prompts.{name} = {file!r}: {error}")
     if problems:

@@ -12,7 +12,7 @@ import pydantic
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ragc.exports.formats.baml.format import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
+from ragc.exports.formats.baml import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
 from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 from ragc.store.calls import CallStore
@@ -108,6 +108,8 @@ def _values(node: Mapping[str, Any], defs: Mapping[str, Any]) -> st.SearchStrate
             return st.integers(node.get("minimum", -(10**9)), node.get("maximum", 10**9))
         case "boolean":
             return st.booleans()
+        case "number":
+            return st.floats(allow_nan=False, allow_infinity=False)
         case "array":
             return st.lists(_values(node["items"], defs), max_size=node.get("maxItems", 4))
         case "object":

@@ -14,22 +14,10 @@ part, a blank last message is left out, and items after the 100th get no number.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
-from ragc.exports.formats.base import per_prompt
-from ragc.exports.formats.frontmatter import (
-    about,
-    description_of,
-    free,
-    metadata,
-    outline,
-    page,
-    style,
-)
-from ragc.exports.loading import ExportedPrompt, example_inputs, inputs_line
-from ragc.exports.write import Format
-from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
+from ragc.exports.formats.base import ExportedPrompt, Format, free, frontmatter, metadata, per_prompt
+from ragc.prompts.model import ALL_CAN, INPUTS, CompiledPrompt, ExportedProgram, NotExpressible, Slot
 
 SUFFIX = ".prompt"
 MOST = 100
@@ -45,6 +33,7 @@ LIMITS = (
     "Give no input that has a marker of dotprompt, such as <<<dotprompt:role:user>>>: it cuts the message.",
     "The last message is left out when it is blank.",
     f"Items of a list beyond number {MOST} get no number.",
+    INPUTS,
 )
 MARKER = "<<<dotprompt:"
 CONFIG = {"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "stop": "stopSequences"}
@@ -62,54 +51,57 @@ _AWKWARD = re.compile(
 )
 
 
-def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     """Raises NotExpressible where a fixed message is blank or has a marker."""
-    if any(MARKER in text or not re.search(r"[^\s\ufeff]", text) for text in map(outline, prompt.messages)):
+    texts = [message.outline for message in prompt.messages]
+    if any(MARKER in text or not re.search(r"[^\s\ufeff]", text) for text in texts):
         why = f"a message is blank, which dotprompt leaves out, or holds {MARKER}, which begins its markers"
-        raise NotExpressible(f"The prompt {prompt.name!r}", why, ("jinja2", "openai-json"))
-    cr = free("carriage_return", prompt.inputs)
-    body = "".join(_message(prompt, message, cr) for message in prompt.messages)
+        raise NotExpressible(f"The prompt {prompt.name!r}", why, ALL_CAN)
+    cr, body = free("carriage_return", prompt), ""
+    for message in prompt.messages:
+        body += f'{{{{role "{"model" if message.role == "assistant" else message.role}"}}}}'
+        body += "".join(_text(p, cr) if isinstance(p, str) else _slot(prompt, p) for p in message.parts)
     last = prompt.messages[-1].parts[-1]
     if isinstance(last, str) and re.search(r"[\s\ufeff\\{]\Z", last):
         # renders as nothing; without it the end would be trimmed
-        body += f"{{{{{free('end', prompt.inputs)}}}}}"
-    sampling = {name: value for name, value in prompt.parameters().items() if name != "response_format"}
+        body += f"{{{{{free('end', prompt)}}}}}"
+    facts, schema = metadata(program, prompt, LOADED), prompt.input_schema
+    schema["properties"] = {input.name: _schema(prompt, input.name) for input in prompt.inputs}
+    inputs: dict[str, Any] = {"schema": schema}
+    if f"{{{cr}}}" in body:
+        schema["properties"][cr] = {
+            "type": "string",
+            "description": "a constant of the template; give nothing",
+        }
+        inputs = {"default": {cr: "\r"}, **inputs}
     head = {
         "name": prompt.name,
-        "description": about(program, prompt),
-        "model": program.model(prompt),
-        "config": {CONFIG.get(name, name): value for name, value in sampling.items()},
-        "input": _inputs(prompt, cr if f"{{{cr}}}" in body else ""),
+        "description": f"The prompt {prompt.name} of the compiled program {program.method}",
+        "model": prompt.model,
+        "config": {CONFIG.get(name, name): value for name, value in prompt.sampling.items()},
+        "input": inputs,
         **({"output": {"format": "json", "schema": dict(prompt.output_schema)}} if prompt.enforced else {}),
-        **{f"ragc.{name}": value for name, value in metadata(program, prompt, LOADED, LIMITS).items()},
+        "ragc.load": LOADED,
+        "ragc.limits": list(LIMITS),
+        **{f"ragc.{name}": facts[name] for name in ("program", "note", "reply") if name in facts},
     }
-    return page(head, body + "\n")
+    return frontmatter(head, body + "\n")
 
 
-def _inputs(prompt: CompiledPrompt, cr: str) -> dict[str, Any]:
-    """Returns the schema of the inputs, with a constant called `cr` unless that is empty."""
-    schema = prompt.input_schema
-    schema["properties"] = {one.name: _schema(prompt, one) for one in prompt.inputs}
-    if not cr:
-        return {"schema": schema}
-    schema["properties"][cr] = {"type": "string", "description": "a constant of the template; give nothing"}
-    return {"default": {cr: "\r"}, "schema": schema}
+def _in_json(prompt: CompiledPrompt, name: str) -> bool:
+    """Returns whether the input `name` is a list that is shown as JSON."""
+    return prompt.input(name).many and prompt.style_of(name) == "json"
 
 
-def _schema(prompt: CompiledPrompt, one: Input) -> dict[str, Any]:
-    if one.many and style(prompt, one) == "json":
-        return {"type": "string", **description_of(one, AS_JSON)}
-    if one.kind != "number":
-        return one.schema()
-    text = {"type": "string"}
-    schema = {"type": "array", "items": text} if one.many else text
-    return {**schema, **description_of(one, "numbers in decimal, as texts")}
-
-
-def _message(prompt: CompiledPrompt, message: TemplateMessage, cr: str) -> str:
-    role = "model" if message.role == "assistant" else message.role
-    parts = (_text(part, cr) if isinstance(part, str) else _slot(prompt, part) for part in message.parts)
-    return f'{{{{role "{role}"}}}}' + "".join(parts)
+def _schema(prompt: CompiledPrompt, name: str) -> dict[str, Any]:
+    input, how = prompt.input(name), ""
+    schema, text = input.schema(), {"type": "string"}
+    if _in_json(prompt, name):
+        schema, how = text, AS_JSON
+    elif input.kind == "number":
+        schema, how = {"type": "array", "items": text} if input.many else text, "numbers in decimal, as texts"
+    about = "; ".join(filter(None, (how, input.about)))
+    return {**schema, **({"description": about} if about else {})}
 
 
 def _text(text: str, cr: str) -> str:
@@ -136,33 +128,30 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
     flag = prompt.input(slot.name).kind == "flag"
     name = f"this.[{slot.name}]" if slot.name in _TAKEN else slot.name
     if slot.style != "lines":
-        return _value(name, slot.words) if flag and slot.style == "plain" else f"{{{{{name}}}}}"
+        return _choice(name, *slot.words) if flag and slot.style == "plain" else f"{{{{{name}}}}}"
     number = "".join(f"{{{{#ifEquals @index {i}}}}}{i + 1}{{{{/ifEquals}}}}" for i in range(MOST))
-    item = _value("this", ("true", "false")) if flag else "{{this}}"
+    item = _choice("this", "true", "false") if flag else "{{this}}"
     gap = "{{#unless @first}}\n{{/unless}}"
     # `each` skips a text, and no helper can refuse it: it becomes the only item.
-    one = f"{{{{#if {name}}}}}[1] {{{{{name}}}}}{{{{else}}}}none{{{{/if}}}}"
-    return f"{{{{#each {name}}}}}{gap}[{number}] {item}{{{{else}}}}{'none' if flag else one}{{{{/each}}}}"
+    empty = "none" if flag else f"{{{{#if {name}}}}}[1] {{{{{name}}}}}{{{{else}}}}none{{{{/if}}}}"
+    return f"{{{{#each {name}}}}}{gap}[{number}] {item}{{{{else}}}}{empty}{{{{/each}}}}"
 
 
-def _value(name: str, words: Sequence[str]) -> str:
-    return f"{{{{#if {name}}}}}{words[0]}{{{{else}}}}{words[1]}{{{{/if}}}}"
+def _choice(name: str, yes: str, no: str) -> str:
+    return f"{{{{#if {name}}}}}{yes}{{{{else}}}}{no}{{{{/if}}}}"
 
 
-def _placeholder_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
-    """Returns placeholder inputs; a list shown as JSON, and a number, is a text."""
-    texts = {one.name: '["..."]' for one in prompt.inputs if one.many and style(prompt, one) == "json"}
-    numbers = {one.name: "1.0" for one in prompt.inputs if one.kind == "number" and not one.many}
-    return example_inputs(prompt) | numbers | texts
-
-
-def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """Returns the lines that load a prompt of an export."""
+def load(place: ExportedPrompt) -> tuple[str, ...]:
+    """Returns the lines that load a prompt of an export; a list shown as JSON, and a number, is a text."""
+    values = place.prompt.placeholders()
+    values |= {name: '["..."]' for name in values if _in_json(place.prompt, name)}
+    values |= {name: "1.0" for name, value in values.items() if isinstance(value, float)}
     return (
-        inputs_line(_placeholder_inputs(at.prompt)),
+        f"inputs = {values!r}",
         "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",
         "given = dotpromptz.typing.DataArgument(input=inputs)",
-        f"made = dotpromptz.dotprompt.Dotprompt().render(pathlib.Path({at.file}).read_text('utf-8'), given)",
+        f"text = pathlib.Path({place.file}).read_text('utf-8')",
+        "made = dotpromptz.dotprompt.Dotprompt().render(text, given)",
         "messages = asyncio.run(made).messages",
     )
 

@@ -9,55 +9,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragc.exports.formats.base import json_bytes, metadata, per_prompt, refuse_inputs
-from ragc.exports.loading import ExportedPrompt
-from ragc.exports.write import Format
+from ragc.exports.formats.base import ExportedPrompt, Format, json_text, metadata, per_prompt, refuse_inputs
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot, TemplateMessage
+from ragc.prompts.render import template
 
 SUFFIX = ".langchain.json"
+TAKEN = ("self",)
+"""An argument of LangChain's methods."""
+
 _MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "system": ("SystemMessage", {"type": "system"}),
     "user": ("HumanMessage", {"type": "human"}),
     "assistant": ("AIMessage", {"type": "ai", "tool_calls": [], "invalid_tool_calls": []}),
 }
+_BRACES = str.maketrans({"{": "{{", "}": "}}"})
 
 
-def plain(prompt: CompiledPrompt) -> bool:
-    """Returns whether an f-string can express the last message of `prompt`, so `loads` needs no option."""
-    slots = prompt.messages[-1].slots
-    return all(slot.style == "plain" and prompt.input(slot.name).kind != "flag" for slot in slots)
-
-
-def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    """Raises NotExpressible for an input called `self`, which is an argument of LangChain's methods."""
-    refuse_inputs(prompt, ("self",), "LangChain")
-    leave = "" if plain(prompt) else ", init_validator=None"
-    how = f'Load it with langchain_core.load.loads(text, allowed_objects="core"{leave}).'
-    how += "" if plain(prompt) else " Without that, loads refuses Jinja2."
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
+    refuse_inputs(prompt, TAKEN, "LangChain")
+    option, why = ("", "")
+    if not _plain(prompt):
+        option, why = ", init_validator=None", " Without that, loads refuses Jinja2."
+    how = f'Load it with langchain_core.load.loads(text, allowed_objects="core"{option}).{why}'
     values = {
-        "input_variables": _names(prompt),
+        "input_variables": sorted(input.name for input in prompt.inputs),
         "metadata": metadata(program, prompt, how),
         "messages": [_message(prompt, message) for message in prompt.messages],
     }
-    document = {**_constructor("prompts", "chat", "ChatPromptTemplate", values), "name": "ChatPromptTemplate"}
-    return json_bytes(document)
+    document = _constructor("prompts", "chat", "ChatPromptTemplate", values)
+    return json_text({**document, "name": "ChatPromptTemplate"})
 
 
-def _names(prompt: CompiledPrompt) -> list[str]:
-    return sorted(one.name for one in prompt.inputs)
+def _plain(prompt: CompiledPrompt) -> bool:
+    """Returns whether an f-string can express the last message of `prompt`, so `loads` needs no option."""
+    slots = prompt.messages[-1].slots
+    return all(slot.style == "plain" and prompt.input(slot.name).kind != "flag" for slot in slots)
 
 
 def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
     if message.fixed_text is not None:
         name, more = _MESSAGES[message.role]
         return _constructor("schema", "messages", name, {"content": message.fixed_text, **more})
-    values = {
-        "input_variables": _names(prompt),
-        "template": _braces(message) if plain(prompt) else _jinja2(prompt, message),
-        "template_format": "f-string" if plain(prompt) else "jinja2",
-    }
-    template = {**_constructor("prompts", "prompt", "PromptTemplate", values), "name": "PromptTemplate"}
-    return _constructor("prompts", "chat", "HumanMessagePromptTemplate", {"prompt": template})
+    text, format = template(prompt, message), "jinja2"
+    if _plain(prompt):
+        parts = (f"{{{p.name}}}" if isinstance(p, Slot) else p.translate(_BRACES) for p in message.parts)
+        text, format = "".join(parts), "f-string"
+    names = sorted(input.name for input in prompt.inputs)
+    values = {"input_variables": names, "template": text, "template_format": format}
+    inner = {**_constructor("prompts", "prompt", "PromptTemplate", values), "name": "PromptTemplate"}
+    return _constructor("prompts", "chat", "HumanMessagePromptTemplate", {"prompt": inner})
 
 
 def _constructor(*names_and_values: Any) -> dict[str, Any]:
@@ -66,25 +66,13 @@ def _constructor(*names_and_values: Any) -> dict[str, Any]:
     return {"lc": 1, "type": "constructor", "id": ["langchain", *names], "kwargs": values}
 
 
-def _braces(message: TemplateMessage) -> str:
-    """Returns the f-string template of `message`."""
-    escaped = str.maketrans({"{": "{{", "}": "}}"})
-    return "".join(f"{{{p.name}}}" if isinstance(p, Slot) else p.translate(escaped) for p in message.parts)
-
-
-def _jinja2(prompt: CompiledPrompt, message: TemplateMessage) -> str:
-    from ragc.prompts.render import template
-
-    return template(prompt, message)
-
-
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import pathlib",
         "from langchain_core.load import loads",
-        f"text = pathlib.Path({at.file}).read_text('utf-8')",
+        f"text = pathlib.Path({place.file}).read_text('utf-8')",
         "made = loads(text, allowed_objects='core', init_validator=None)  # without both it is refused",
         "messages = made.invoke(inputs).to_messages()",
     )

@@ -8,12 +8,9 @@ missing input as nothing.
 
 from __future__ import annotations
 
-import json
-
-from ragc.exports.formats.base import metadata, per_prompt, refuse_inputs
-from ragc.exports.loading import ExportedPrompt
-from ragc.exports.write import Format
-from ragc.prompts.model import CompiledPrompt, ExportedProgram, Part, TemplateMessage
+from ragc.exports.formats.base import ExportedPrompt, Format, json_text, metadata, per_prompt, refuse_inputs
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, TemplateMessage
+from ragc.prompts.render import template
 
 SUFFIX = ".llamaindex.jinja"
 TAKEN = ("llm", "self", "canary_word")
@@ -26,45 +23,33 @@ _OPEN = (
 _CLOSE = "{%+ endfilter %}"
 
 
-def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    """Raises NotExpressible for an input called `llm`, `self` or `canary_word`."""
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     refuse_inputs(prompt, TAKEN, "LlamaIndex")
     how = (
         "Give this text to llama_index.core.prompts.RichPromptTemplate and call its format_messages with"
         " every input: a missing one is written as nothing."
     )
-    header = json.dumps(metadata(program, prompt, how), indent=2, ensure_ascii=False)
-    head = "{#\n" + header.replace("#}", "#\\u007d") + "\n#}\n"
-    return (head + "".join(_block(prompt, message) for message in prompt.messages)).encode()
+    header = json_text(metadata(program, prompt, how)).replace("#}", "#\\u007d")
+    return f"{{#\n{header}#}}\n" + "".join(_block(prompt, message) for message in prompt.messages)
 
 
 def _block(prompt: CompiledPrompt, message: TemplateMessage) -> str:
-    from ragc.prompts.render import template
-
     source = template(prompt, message)
     if source.startswith("\n"):  # a newline directly after a block is dropped
         source = '{{ "\\n" }}' + source[1:]
-    before, after = (_OPEN, _CLOSE) if _may_end_in_space(message) else ("", "")
-    return f'{{% chat role="{message.role}" %}}{before}{source}{after}{{% endchat %}}\n'
+    ends = zip((*message.parts[:1], *message.parts[-1:]), (0, -1), strict=False)
+    if any(part[end].isspace() if isinstance(part, str) else part.style != "json" for part, end in ends):
+        source = _OPEN + source + _CLOSE
+    return f'{{% chat role="{message.role}" %}}{source}{{% endchat %}}\n'
 
 
-def _may_end_in_space(message: TemplateMessage) -> bool:
-    """Returns whether `message` may begin or end with white space."""
-    ends = [*message.parts[:1], *message.parts[-1:]]
-    return any(_may_be_space(part, at) for part, at in zip(ends, (0, -1), strict=False))
-
-
-def _may_be_space(part: Part, at: int) -> bool:
-    return part[at].isspace() if isinstance(part, str) else part.style != "json"
-
-
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import pathlib",
         "from llama_index.core.prompts import RichPromptTemplate",
-        f"made = RichPromptTemplate(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"made = RichPromptTemplate(pathlib.Path({place.file}).read_text('utf-8'))",
         "messages = made.format_messages(**inputs)",
     )
 

@@ -6,12 +6,11 @@ fixed text contains one.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
-from ragc.exports.formats.base import json_bytes, per_prompt
-from ragc.exports.loading import ExportedPrompt
-from ragc.exports.write import Format
-from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot
+from ragc.exports.formats.base import ExportedPrompt, Format, json_text, metadata, per_prompt
+from ragc.prompts.model import CompiledPrompt, ExportedProgram, Slot, with_source
 
 SUFFIX = ".openai.json"
 STYLES = {
@@ -21,55 +20,44 @@ STYLES = {
 }
 
 
-def marks(prompt: CompiledPrompt) -> dict[str, Slot]:
+def marks(prompt: CompiledPrompt) -> dict[Slot, str]:
     """Returns the text of each slot: `{{name}}`, with a number if a fixed text or slot contains that."""
-    fixed = "\n".join(str(p) for m in prompt.messages for p in m.parts if not isinstance(p, Slot))
-    slots: dict[str, Slot] = {}
-    for slot in dict.fromkeys(slot for message in prompt.messages for slot in message.slots):
-        names = [slot.name, *(f"{slot.name}_{n}" for n in range(2, len(fixed) + len(slots) + 3))]
-        mark = next(m for m in (f"{{{{{name}}}}}" for name in names) if m not in slots and m not in fixed)
-        slots[mark] = slot
-    return slots
+    fixed = "\n".join(part for m in prompt.messages for part in m.parts if isinstance(part, str))
+    texts: dict[Slot, str] = {}
+    for slot in dict.fromkeys(prompt.messages[-1].slots):
+        candidates = (f"{{{{{slot.name}{f'_{n}' if n > 1 else ''}}}}}" for n in count(1))
+        texts[slot] = next(mark for mark in candidates if mark not in texts.values() and mark not in fixed)
+    return texts
 
 
-def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    from ragc.prompts.model import reading, with_source
-
-    slots = marks(prompt)
-    texts = {slot: mark for mark, slot in slots.items()}
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
+    facts, texts = metadata(program, prompt, "Replace every slot, all in one pass."), marks(prompt)
+    head: dict[str, Any] = {key: facts.pop(key) for key in ("about", "program", "note") if key in facts}
+    del facts["model"]
     messages = [
         {"role": m.role, "content": "".join(texts[p] if isinstance(p, Slot) else p for p in m.parts)}
         for m in prompt.messages
     ]
     document: dict[str, Any] = {
-        "about": f"The prompt {prompt.name} of {program.method}. Replace every slot, all in one pass.",
-        "program": program.fingerprint,
-        **({"note": program.note} if program.note else {}),
-        "request": {
-            "model": program.openai_model(prompt),
-            "messages": messages,
-            **prompt.parameters(),
+        **head,
+        "request": {"model": prompt.openai_model, "messages": messages, **facts.pop("parameters")},
+        "slots": {
+            mark: {"input": slot.name, "style": slot.style, "words": list(slot.words)}
+            for slot, mark in texts.items()
         },
-        "slots": {mark: _slot(slot) for mark, slot in slots.items()},
-        "styles": {style: STYLES[style] for style in dict.fromkeys(slot.style for slot in slots.values())},
-        "input_schema": prompt.input_schema,
-        "output_schema": dict(prompt.output_schema),
-        "reply": reading(prompt),
+        "styles": {slot.style: STYLES[slot.style] for slot in texts},
+        **facts,
     }
-    return json_bytes(with_source(prompt, document))
+    return json_text(with_source(prompt, document))
 
 
-def _slot(slot: Slot) -> dict[str, Any]:
-    return {"input": slot.name, "style": slot.style, "words": list(slot.words)}
-
-
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
         "import json, pathlib",
-        f"made = json.loads(pathlib.Path({at.file}).read_text('utf-8'))",
+        f"made = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
         "body = made['request']  # replace its slots as made['slots'] says, all in one pass: "
-        + ", ".join(marks(at.prompt)),
+        + ", ".join(marks(place.prompt).values()),
     )
 
 

@@ -13,11 +13,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.exports.formats.base import per_prompt
-from ragc.exports.formats.frontmatter import about, description_of, free, metadata, outline, page
-from ragc.exports.loading import ExportedPrompt
-from ragc.exports.write import Format
-from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, TemplateMessage
+from ragc.exports.formats.base import ExportedPrompt, Format, free, frontmatter, metadata, per_prompt
+from ragc.prompts.model import (
+    ALL_CAN,
+    INPUTS,
+    CompiledPrompt,
+    ExportedProgram,
+    Input,
+    NotExpressible,
+    TemplateMessage,
+)
+from ragc.prompts.render import template
+from ragc.targets.wire import response_format
 
 SUFFIX = ".prompty"
 LOADED = "Load it with prompty.prepare(prompty.load(file), inputs)."
@@ -25,50 +32,53 @@ LIMITS = (
     "An input with a line that reads as a role, such as `user:`, is refused by Prompty.",
     "Line breaks of inputs other than LF, such as CR or U+2028, come out as LF.",
     "LFs at the ends of the last message are lost.",
+    INPUTS,
 )
-KINDS = {"text": "string", "integer": "integer", "number": "float", "flag": "boolean"}
-_SCHEMA_KINDS = {"string": "string", "integer": "integer", "number": "float", "boolean": "boolean"}
-_OPTIONS = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
+_KINDS = {"text": "string", "integer": "integer", "number": "float", "flag": "boolean"}
+_TYPES = {"string": "string", "integer": "integer", "number": "float", "boolean": "boolean"}
+_OPTIONS = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "seed": "seed",
+    "stop": "stopSequences",
+}
 _ROLE = re.compile(r"\s*#?\s*(system|user|assistant|developer)(\[.*\])?\s*:\s*", re.IGNORECASE)
 
 
-def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
-    """Raises NotExpressible where the body cannot contain the last message's text."""
+def _file(program: ExportedProgram, prompt: CompiledPrompt) -> str:
     *fixed, last = prompt.messages
-    if not _survives_body(outline(last)):
-        raise NotExpressible(
-            f"The prompt {prompt.name!r}",
+    if not _survives_body(last.outline):
+        why = (
             "its last message has line breaks at its ends or other than LF, or a line that reads as a role, "
-            "and Prompty would change them",
-            ("jinja2", "openai-json"),
+            "and Prompty would change them"
         )
-    plain = all(_survives_body(message.fixed_text or "") for message in fixed)
-    thread = "" if plain else free("fixed", prompt.inputs)
-    head = {
+        raise NotExpressible(f"The prompt {prompt.name!r}", why, ALL_CAN)
+    thread = "" if all(_survives_body(m.fixed_text or "") for m in fixed) else free("fixed", prompt)
+    facts, outputs = metadata(program, prompt, LOADED), _outputs(prompt)
+    head: dict[str, Any] = {
         "name": prompt.name,
-        "description": about(program, prompt),
-        "metadata": metadata(program, prompt, LOADED, LIMITS),
+        "description": f"The prompt {prompt.name} of the compiled program {program.method}",
+        "metadata": {
+            "load": LOADED,
+            "limits": list(LIMITS),
+            **{name: facts[name] for name in ("program", "note", "reply") if name in facts},
+        },
         "model": {
-            "id": program.openai_model(prompt),
+            "id": prompt.openai_model,
             "provider": "openai",
             "apiType": "chat",
-            "options": _options(prompt),
+            "options": _options(prompt, outputs),
         },
-        "inputs": [_input(one) for one in prompt.inputs] + ([_thread_input(thread, fixed)] if thread else []),
-        **({"outputs": outputs} if (outputs := _outputs(prompt)) else {}),
+        "inputs": [_input(input) for input in prompt.inputs]
+        + ([_thread_input(thread, fixed)] if thread else []),
+        **({"outputs": outputs} if outputs else {}),
         "template": {"format": {"kind": "jinja2", "strict": True}, "parser": {"kind": "prompty"}},
     }
-    return page(head, _body(prompt, fixed if plain else (), last, thread))
-
-
-def _body(
-    prompt: CompiledPrompt, fixed: Sequence[TemplateMessage], last: TemplateMessage, thread: str
-) -> str:
-    """Returns the messages; the final empty line makes a role in the last line of an input an error too."""
-    from ragc.prompts.render import template
-
-    shown = [f"{message.role}:\n{template(prompt, message)}\n" for message in (*fixed, last)]
-    return "".join([f"system:\n{{{{ {thread} }}}}\n"] * bool(thread) + shown) + "\n"
+    shown = "".join(f"{m.role}:\n{template(prompt, m)}\n" for m in ((last,) if thread else prompt.messages))
+    body = f"system:\n{{{{ {thread} }}}}\n" if thread else ""
+    # The final empty line makes a role in the last line of an input an error too.
+    return frontmatter(head, f"{body}{shown}\n")
 
 
 def _survives_body(text: str) -> bool:
@@ -78,38 +88,30 @@ def _survives_body(text: str) -> bool:
 
 
 def _thread_input(name: str, fixed: Sequence[TemplateMessage]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": "thread",
-        "description": "the fixed messages, which the body cannot hold; give nothing",
-        "default": [{"role": message.role, "content": message.fixed_text} for message in fixed],
-    }
+    about = "the fixed messages, which the body cannot hold; give nothing"
+    messages = [{"role": message.role, "content": message.fixed_text} for message in fixed]
+    return {"name": name, "kind": "thread", "description": about, "default": messages}
 
 
-def _input(one: Input) -> dict[str, Any]:
-    item = {"kind": KINDS[one.kind]}
-    kind = {"kind": "array", "items": item} if one.many else item
-    return {"name": one.name, **kind, "required": True, **description_of(one)}
+def _input(input: Input) -> dict[str, Any]:
+    item: dict[str, Any] = {"kind": _KINDS[input.kind]}
+    kind = {"kind": "array", "items": item} if input.many else item
+    about = {"description": input.about} if input.about else {}
+    return {"name": input.name, **kind, "required": True, **about}
 
 
-def _options(prompt: CompiledPrompt) -> dict[str, Any]:
+def _options(prompt: CompiledPrompt, outputs: Sequence[Any]) -> dict[str, Any]:
     """Returns the sampling parameters, named so that Prompty sends the same names to OpenAI as ragc."""
-    sent = prompt.parameters()
-    if _outputs(prompt):
-        del sent["response_format"]
+    sent = prompt.sampling if outputs else prompt.parameters
     options = {_OPTIONS[name]: value for name, value in sent.items() if name in _OPTIONS}
-    options |= {"stopSequences": sent["stop"]} if "stop" in sent else {}
-    rest = {name: value for name, value in sent.items() if name not in (*_OPTIONS, "stop")}
+    rest = {name: value for name, value in sent.items() if name not in _OPTIONS}
     return {**options, **({"additionalProperties": rest} if rest else {})}
 
 
 def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
-    """Returns the outputs where the reply is enforced and Prompty can express its schema; else none."""
-    if not prompt.enforced or "response_format" not in prompt.parameters():
-        return []
-    whole = _property(prompt.output_schema)
-    outputs: list[dict[str, Any]] = whole["properties"] if whole else []
-    return outputs
+    """Returns the outputs where their schema is sent and Prompty can express it; else none."""
+    sent = prompt.parameters.get("response_format") == response_format(prompt.output_schema)
+    return _property(prompt.output_schema).get("properties", []) if sent else []
 
 
 def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,31 +121,22 @@ def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     extras = {"description": schema["description"]} if "description" in schema else {}
     extras |= {"enumValues": schema["enum"]} if "enum" in schema else {}
-    match schema.get("type"):
-        case "array" if rest.keys() == {"items"} and (item := _property(rest["items"])):
-            return {"kind": "array", "items": item, **extras}
-        case "object" if _strict(rest):
-            inner = {name: _property(one) for name, one in rest["properties"].items()}
-            listed = [{"name": name, **one, "required": True} for name, one in inner.items()]
-            return {"kind": "object", "properties": listed, **extras} if all(inner.values()) else {}
-        case str(kind) if kind in _SCHEMA_KINDS and not rest:
-            return {"kind": _SCHEMA_KINDS[kind], **extras}
-    return {}
-
-
-def _strict(rest: Mapping[str, Any]) -> bool:
-    """Returns whether an object allows exactly its named properties."""
-    known = rest.keys() == {"properties", "required", "additionalProperties"}
-    return known and not rest["additionalProperties"] and rest["required"] == list(rest["properties"])
-
-
-def load(at: ExportedPrompt) -> tuple[str, ...]:
-    """Returns the lines that load a prompt of an export."""
-    return (
-        at.inputs,
-        "import prompty",
-        f"messages = prompty.prepare(prompty.load({at.file}), inputs)",
+    kind = schema.get("type")
+    if kind == "array" and rest.keys() == {"items"} and (item := _property(rest["items"])):
+        return {"kind": "array", "items": item, **extras}
+    closed = (
+        rest.keys() == {"properties", "required", "additionalProperties"} and not rest["additionalProperties"]
     )
+    if kind == "object" and closed and rest["required"] == list(rest["properties"]):
+        inner = {name: _property(node) for name, node in rest["properties"].items()}
+        listed = [{"name": name, **node, "required": True} for name, node in inner.items()]
+        return {"kind": "object", "properties": listed, **extras} if all(inner.values()) else {}
+    return {"kind": _TYPES[kind], **extras} if kind in _TYPES and not rest else {}
+
+
+def load(place: ExportedPrompt) -> tuple[str, ...]:
+    """Returns the lines that load a prompt of an export."""
+    return (place.inputs, "import prompty", f"messages = prompty.prepare(prompty.load({place.file}), inputs)")
 
 
 KIND = Format(

@@ -7,13 +7,10 @@ import json
 import keyword
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from ragc.exports.formats.base import CAN, Format
-from ragc.exports.loading import ExportedPrompt
-from ragc.prompts.model import AGAIN, CompiledPrompt, ExportedProgram, NotExpressible, Part, Slot, style
+from ragc.exports.formats.base import ExportedPrompt, Format, page
+from ragc.prompts.model import AGAIN, ALL_CAN, CompiledPrompt, ExportedProgram, NotExpressible, Slot, style
 
 SUFFIX = ".py"
 _WHOLE = frozenset(
@@ -37,46 +34,31 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
     from ragc.signatures import answer
 
     for prompt in program:
-        _check(prompt)
-    return {
-        _file_name(program): _template()
-        .render(
-            program=program,
-            whole=program.single and program.method in _WHOLE,
-            inputs=[one.name for one in program.prompts[0].inputs],
-            styles=sorted({style(prompt) for prompt in program}),
-            markers=MARKERS.pattern,
-            numbers=NUMBERS.pattern,
-            answer=answer,
-            source=inspect.getsource,
-            docstring=_docstring,
-            data=_data(program),
-        )
-        .encode()
-    }
+        what = f"The prompt {prompt.name!r}"
+        for name in (input.name for input in prompt.inputs):
+            if not name.isidentifier() or keyword.iskeyword(name) or name == "model":
+                raise NotExpressible(
+                    what, f"the input {name!r} cannot be an argument of its function", ALL_CAN
+                )
+        if odd := sorted(set(_keywords(prompt.output_schema)) - _CHECKED):
+            raise NotExpressible(what, f"no code here checks the {odd[0]} of its outputs", ALL_CAN)
+    text = page("python.py.j2").render(
+        program=program,
+        whole=program.single and program.method in _WHOLE,
+        inputs=[input.name for input in program.prompts[0].inputs],
+        styles={style(prompt) for prompt in program},
+        markers=MARKERS.pattern,
+        numbers=NUMBERS.pattern,
+        answer=answer,
+        source=inspect.getsource,
+        docstring=_docstring,
+        data=_data(program),
+    )
+    return {_file_name(program): str(text).encode()}
 
 
 def _file_name(program: ExportedProgram) -> str:
     return re.sub(r"\W", "_", program.method, flags=re.ASCII) + SUFFIX
-
-
-@cache
-def _template() -> Any:
-    from ragc.prompts.render import environment
-
-    source = files("ragc.exports").joinpath("templates/python.py.j2").read_text("utf-8")
-    return environment().overlay(trim_blocks=True, lstrip_blocks=True).from_string(source)
-
-
-def _check(prompt: CompiledPrompt) -> None:
-    """Raises NotExpressible for an input that cannot be an argument, or outputs that cannot be checked."""
-    what = f"The prompt {prompt.name!r}"
-    for one in prompt.inputs:
-        if not one.name.isidentifier() or keyword.iskeyword(one.name) or one.name == "model":
-            why = f"the input {one.name!r} cannot be an argument of its function"
-            raise NotExpressible(what, why, CAN)
-    if odd := sorted(set(_keywords(prompt.output_schema)) - _CHECKED):
-        raise NotExpressible(what, f"no code here checks the {odd[0]} of its outputs", CAN)
 
 
 def _keywords(schema: Any, *, names: bool = False) -> Iterator[str]:
@@ -109,11 +91,11 @@ def _data(program: ExportedProgram) -> str:
 
 def _prompt(program: ExportedProgram, prompt: CompiledPrompt) -> dict[str, Any]:
     return {
-        "model": program.openai_model(prompt),
-        "parameters": {name: v for name, v in prompt.parameters().items() if name != "response_format"},
+        "model": prompt.openai_model,
+        "parameters": prompt.sampling,
         "enforced": prompt.enforced,
         "style": style(prompt),
-        "inputs": {one.name: {"kind": one.kind, "many": one.many} for one in prompt.inputs},
+        "inputs": {input.name: {"kind": input.kind, "many": input.many} for input in prompt.inputs},
         "schema": prompt.output_schema,
         "messages": [
             {"role": message.role, "parts": [piece for part in message.parts for piece in _pieces(part)]}
@@ -122,18 +104,18 @@ def _prompt(program: ExportedProgram, prompt: CompiledPrompt) -> dict[str, Any]:
     }
 
 
-def _pieces(part: Part) -> list[Any]:
+def _pieces(part: str | Slot) -> list[Any]:
     return [part._asdict()] if isinstance(part, Slot) else part.splitlines(keepends=True)
 
 
-def load(at: ExportedPrompt) -> tuple[str, ...]:
+def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
-        at.inputs,
+        place.inputs,
         "import importlib, sys",
-        f"sys.path.insert(0, {str(at.path.parent)!r})",
-        f"made = importlib.import_module({at.path.name.removesuffix(SUFFIX)!r})",
-        f"body = made.request({at.prompt.name!r}, **inputs)",
+        f"sys.path.insert(0, {str(place.path.parent)!r})",
+        f"made = importlib.import_module({place.path.name.removesuffix(SUFFIX)!r})",
+        f"body = made.request({place.prompt.name!r}, **inputs)",
     )
 
 
@@ -145,5 +127,7 @@ KIND = Format(
     write=write,
     load=load,
     imported=True,
+    escapes=True,
+    made=("__pycache__",),
     named=lambda program, prompt: _file_name(program),
 )

@@ -64,7 +64,7 @@ def typed(signature: Any, layout: str = "minimal") -> tuple[RagPredict, Exported
     """A call of a signature of one's own, in the place of the prompt of a program."""
     call = RagPredict(signature, Runtime({"main": ScriptedTarget([])}), layout=layout)
     out = derive_export(build_program(method("vanilla_sources")))
-    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call, ""),), out.single)
+    return call, ExportedProgram("own", "own", "mark", {}, (prompt_of("typed", call),), out.single)
 
 
 PASSAGES = [
@@ -147,7 +147,7 @@ def test_the_whole_program_asks_and_answers_alike(id: str, knobs: dict[str, Any]
     answer = {"yesno": "no", "choice": "B"}.get(knobs.get("answer_format", ""), answer)
     values = {"reasoning": "because", "reading": {"notes": [note]}, "answer": answer}
     (prompt,) = _derived(id, tuple(sorted(knobs.items())))
-    good = json.dumps({one.name: values[one.name] for one in prompt.outputs})
+    good = json.dumps({name: values[name] for name in prompt.outputs})
     for replies in ([good], ["{", good], ["[]", "[]"]):
         wanted, file_result = compare(
             id, replies, knobs, **({"query_time": " today "} if id == "ragx" else {})

@@ -1,14 +1,13 @@
-"""python: the generated file reads what a reply writes and the program reads; or it asks again."""
+"""python: the generated file reads a reply in the form that was asked for, and guesses nothing."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -20,20 +19,23 @@ from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
 from ragc.programs import METHODS, method
-from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
+from ragc.programs.calls.outputs import output_model, reply_schema
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
 from tests.exports.common import build_program
-from tests.exports.formats.python.replies import (
-    UNREAD,
-    damage,
-    outputs_of,
-    read_as_program,
-    validated,
-    write_reply,
-)
+from tests.exports.formats.baml_runs import replies
 from tests.exports.formats.python.test_format import load_module, slow, typed
+
+
+def write_reply(call: RagPredict, outputs: Any) -> str:
+    """The reply with these outputs, as the layout of `call` wants it."""
+    if call.layout in JSON_LAYOUTS:
+        return json.dumps(outputs)
+    fitting = output_model(call.signature).model_validate(outputs)
+    values = {name: getattr(fitting, name) for name in outputs}
+    return str(adapter(call.layout).format_assistant_message_content(call.signature, values))
 
 
 def without_blanks(values: Any) -> str:
@@ -48,36 +50,20 @@ def generated(id: str, layout: str) -> tuple[ModuleType, list[tuple[str, RagPred
     return load_module(derive_export(program)), program.named_predictors()
 
 
-def drawn(layout: str, data: Any) -> tuple[RagPredict, Callable[[str], Any], type[Exception]]:
-    """A call of a method, what reads its replies in the generated file, and the error of that."""
-    module, calls = generated(data.draw(st.sampled_from(METHODS)).id, layout)
-    name, call = data.draw(st.sampled_from(calls))
-    return call, partial(module.parse, name), module.ReplyError
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @slow(examples(100))
 @given(data=st.data())
 def test_parse_returns_what_a_reply_writes(layout: str, data: Any) -> None:
-    call, parse, error = drawn(layout, data)
-    outputs = data.draw(outputs_of(call))
+    module, calls = generated(data.draw(st.sampled_from(METHODS)).id, layout)
+    name, call = data.draw(st.sampled_from(calls))
+    outputs = data.draw(replies(reply_schema(call.signature)))
     assume(layout != "chat" or "[[ ##" not in json.dumps(outputs))
     reply = write_reply(call, outputs)
     if layout in JSON_LAYOUTS:
-        assert parse(reply) == outputs
+        assert module.parse(name, reply) == outputs
         return
-    with suppress(error):  # a text that holds tags
-        assert without_blanks(parse(reply)) == without_blanks(outputs)
-
-
-@slow(examples(400))
-@given(data=st.data())
-def test_parse_reads_no_damaged_reply_otherwise_than_the_program(data: Any) -> None:
-    call, parse, error = drawn("minimal", data)
-    text = data.draw(damage(write_reply(call, data.draw(outputs_of(call)))))
-    with suppress(error):
-        outputs = parse(text)
-        assert read_as_program(call, text) in (UNREAD, validated(call, outputs))
+    with suppress(module.ReplyError):  # a text that holds tags
+        assert without_blanks(module.parse(name, reply)) == without_blanks(outputs)
 
 
 class Colour(Enum):
@@ -113,10 +99,9 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_parse_reads_outputs_of_every_type_in_every_layout(layout: str) -> None:
     call, out = typed(Rich, layout)
-    module = load_module(out)
     values = GOOD | ({"note": "x & y", "chances": {}} if layout == "xml" else {})
     reply = write_reply(call, values).replace("<chances></chances>", "<chances>{}</chances>")
-    assert module.parse("typed", reply) == values
+    assert load_module(out).parse("typed", reply) == values
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -149,37 +134,26 @@ UNREADABLE = {
     "chat": ("", "Paris", '{"answer": "a"}', "[[ ## answer ## ]] a\n[[ ## answer ## ]] b"),
     "xml": ("", "Paris", "<answer>Par", "<answer>a</answer><answer>b</answer>"),
 }  # fmt: skip
+USUAL = {
+    "minimal": (' \n{"answer": "a & b"}\n',),
+    "chat": ("I see.\n\n[[ ## answer ## ]]\na & b\n\n[[ ## completed ## ]]\n", "[[ ## answer ## ]] a & b"),
+    "xml": ("I see.\n<answer>\na & b\n</answer>", "<answer>a &amp; b</answer>"),
+}
 
 
-@pytest.mark.parametrize(
-    ("layout", "reply"), [(k, reply) for k, some in UNREADABLE.items() for reply in some]
-)
-def test_parse_guesses_nothing(layout: str, reply: str) -> None:
-    module = load_module(derive_export(build_program(method("vanilla"), layout=layout)))
-    with pytest.raises(module.ReplyError):
-        module.parse("answer", reply)
-
-
-@pytest.mark.parametrize(
-    ("layout", "reply"),
-    [
-        ("minimal", ' \n{"answer": "a & b"}\n'),
-        ("chat", "I see.\n\n[[ ## answer ## ]]\na & b\n\n[[ ## completed ## ]]\n"),
-        ("chat", "[[ ## answer ## ]] a & b"),
-        ("xml", "I see.\n<answer>\na & b\n</answer>"),
-        ("xml", "<answer>a &amp; b</answer>"),
-    ],
-)
-def test_parse_reads_the_usual_forms(layout: str, reply: str) -> None:
-    module = load_module(derive_export(build_program(method("vanilla"), layout=layout)))
-    assert module.parse("answer", reply) == {"answer": "a & b"}
+@pytest.mark.parametrize("layout", USUAL)
+def test_parse_reads_the_usual_forms_and_guesses_nothing(layout: str) -> None:
+    module, _ = generated("vanilla", layout)
+    for reply in USUAL[layout]:
+        assert module.parse("answer", reply) == {"answer": "a & b"}
+    for reply in UNREADABLE[layout]:
+        with pytest.raises(module.ReplyError):
+            module.parse("answer", reply)
 
 
 def test_parse_cuts_prose_and_other_fields_off_json_that_no_schema_enforces() -> None:
-    signature = dspy.Signature("question -> answer: str, chances: dict[str, int]")
-    program = typed(signature)[1]
-    prompts = tuple(replace(prompt, enforced=False) for prompt in program.prompts)
-    module = load_module(replace(program, prompts=prompts))
+    _, program = typed(dspy.Signature("question -> answer: str, chances: dict[str, int]"))
+    module = load_module(replace(program, prompts=(replace(program.prompts[0], enforced=False),)))
     reply = 'Sure:\n```json\n{"reasoning": "so", "answer": "a", "chances": {"x": 1}}\n```'
     assert module.parse("typed", reply) == {"answer": "a", "chances": {"x": 1}}
     with pytest.raises(module.ReplyError):

@@ -1,1 +1,0 @@
-"""BAML: functions and classes."""

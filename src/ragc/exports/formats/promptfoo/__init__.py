@@ -1,1 +1,0 @@
-"""promptfoo: a configuration, and ragc's metric beside it."""
