@@ -418,7 +418,7 @@ def test_programs_sources_and_targets_say_what_they_are() -> None:
     program = ragc.program("vanilla", main=ragc.target("embedded"), local=local, top_k=2, cot=True)
     assert repr(program) == (
         "RagProgram('vanilla', main=embedded SmolLM2-135M-Instruct, "
-        "local=RerankedSource(TitleSource(Bm25Source(3 passages, k1=0.9, b=0.4), pool=50), "
+        "local=RerankedSource(TitleSource(Bm25Source(3 passages, k1=0.9, b=0.4)), "
         "reranker=Bm25Reranker, pool=50), cot=True, top_k=2)"
     )
     assert repr(ragc.target("embedded")) == "EmbeddedTarget('SmolLM2-135M-Instruct', context=4096)"
