@@ -100,7 +100,7 @@ class Threshold(Written):
 
     program: str
     knob: str
-    metric: str
+    metric: str = ""
     present: float | None = None
     chosen: float | None = Field(None, validation_alias="threshold")
     before: float | None = None
