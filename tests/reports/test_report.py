@@ -479,7 +479,7 @@ def test_all_figures_of_a_metric_have_the_same_decimals(
     [
         (b"", "no question in it"),
         (b"{", "not a JSON object"),
-        (b'{"id": "a", "scores": {"f1": NaN}}', "finite numbers"),
+        (b'{"id": "a", "scores": {"f1": NaN}}', "finite number"),
         (b'{"id": "a", "scores": {}}\n' * 2, "used twice"),
         (b"[" * 100_000, "not a JSON object"),
         (b"\xff\xfe", "cannot be read as UTF-8"),

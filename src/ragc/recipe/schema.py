@@ -37,6 +37,8 @@ def json_schema() -> dict[str, Any]:
     schema = model.model_json_schema()
     for name in ("sources", "targets"):  # conditions, whose errors name the right key
         union = schema["properties"][name]["additionalProperties"]
+        own = {"kind": {"type": "string", "pattern": ":", "description": "A class of your own, module:name."}}
+        union["oneOf"].append({"type": "object", "properties": own, "required": ["kind"]})
         union["allOf"] = [
             {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": {"$ref": table}}
             for kind, table in union["discriminator"]["mapping"].items()
