@@ -284,7 +284,9 @@ def _closest(path: Path, program: ExportedProgram) -> tuple[str, bytes]:
             shared = len(lines & set(content.splitlines())) + len(named)
             best = max(best, (shared, chosen.id, content))
     if not best[0]:
-        raise ArtefactError(f"{path} is no export of this program, by its name or its content.")
+        raise ArtefactError(
+            f"{path} is no export of this program, by its name or its content; give what `ragc export` wrote."
+        )
     return best[1:]
 
 
