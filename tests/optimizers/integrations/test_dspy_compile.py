@@ -15,11 +15,8 @@ from dspy.teleprompt import Teleprompter
 
 import ragc
 from ragc.cli.main import main
-from ragc.compiled.access import Access
-from ragc.compiled.resolve import Opening, resolve
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
-from ragc.optimizers.integrations.dspy_examples import read_examples
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -177,28 +174,6 @@ def test_what_is_searched_are_the_sources_of_the_program_where_examples_bring_no
         build_program(target), trainset=[], valset=questions
     )
     assert "[1] Thing 0\n" in target.requests[0].messages[-1].content
-
-
-def test_it_is_evaluated_by_the_metrics_that_are_named_in_place_of_the_function(tmp_path: Path) -> None:
-    out, target = tmp_path / "out", ScriptedTarget(needs_demos)
-    ragc.Compile(metric=exact, trials=2, demos=1, out=out).compile(
-        build_program(target), trainset=TRAIN, valset=VAL
-    )
-    rows = (
-        {"id": f"q{n}", "question": example(n).question, "answers": [example(n).answer]} for n in range(4)
-    )
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    write_things(tmp_path)
-    sets = [
-        "data.questions='questions.jsonl'", "data.train=0", "data.dev=0", "data.test=4",
-        "sources.local={kind = 'bm25', corpus = 'things.jsonl'}",
-    ]  # fmt: skip
-    how = Opening(tuple(sets), Access(tmp_path))
-    assert resolve(ragc.load(out), how, stand_ins=True).metrics.report == ("em",)
-    how = Opening((*sets, "metrics.report=['f1', 'recall@5']"), Access(tmp_path))
-    assert resolve(ragc.load(out), how, stand_ins=True).metrics.report == ("f1", "recall@5")
-    with pytest.raises(RecipeError, match=r"needs \[targets.main\]"):
-        resolve(ragc.load(out), how)
 
 
 def test_the_id_of_a_function_is_no_metric_to_name() -> None:
@@ -399,9 +374,3 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
     assert optimizer.compiled is not None
     assert optimizer.compiled.provenance["dev"]["baseline"]["metric"]["mean"] == pytest.approx(1 / 3)
     assert optimizer.compiled.provenance["failures"]["dev"]["winner"]["n"] == 2
-
-
-def test_sub_questions_of_an_example_reach_the_program() -> None:
-    row = example(1, sub_questions=["Which thing?", "Which colour?"])
-    ((question,), _) = read_examples([row], "train", gold=True)
-    assert question.context()["sub_questions"] == ["Which thing?", "Which colour?"]

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import dspy
 import pytest
 
 from ragc import metrics
@@ -15,9 +14,7 @@ from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs.base import RagProgram
-from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Search
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
@@ -147,15 +144,6 @@ def test_a_domain_that_is_given_is_not_asked_for() -> None:
     assert list_requests(other) == ["entities", "answer"]
 
 
-def test_the_domain_of_the_data_set_is_a_label_and_not_used_unless_it_is_allowed() -> None:
-    target = ScriptedTarget(script_replies())
-    build_program(target, source_policy="kg")(question="Which film is it?", domain="music")
-    assert list_requests(target)[0] == "domain"
-    entities = next(r for r in target.requests if last_output(r) == "entities")
-    assert "Domain: movie" in entities.messages[-1].content
-    assert RagXKnobs().gold_domain is False
-
-
 @pytest.mark.parametrize("policy", ["llm_all", "predefined_all", "agent", "predefined_web"])
 def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> None:
     target = ScriptedTarget(script_replies(lambda r: "y" if "Passages" in r.messages[-1].content else UNSURE))
@@ -197,15 +185,6 @@ def test_collected_demonstrations_hold_their_domain_and_are_shown_by_it() -> Non
     assert examples(again) == ["Which song is red"]
 
 
-def test_dspy_bootstraps_a_program_that_already_shows_some() -> None:
-    program: Any = build_program(ScriptedTarget(script_replies()), icl_domain="same")
-    program.answer.demos = DEMOS
-    examples = [dspy.Example(question=q.question).with_inputs("question") for q in TRAIN]
-    boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=3, max_labeled_demos=0)
-    compiled: Any = boot.compile(program, trainset=examples)
-    assert [d["domain"] for d in compiled.answer.demos] == ["movie", "music", "movie"]
-
-
 @pytest.mark.parametrize("alone", ["green", UNSURE])
 def test_known_answers_teach_the_stage_that_reads(alone: str) -> None:
     target = ScriptedTarget(script_replies(lambda r: "no" if "Passages" in r.messages[-1].content else alone))
@@ -214,10 +193,3 @@ def test_known_answers_teach_the_stage_that_reads(alone: str) -> None:
     assert [d["answer"] for d in pool.demos["answer"]] == ["red", "red"]
     assert all("Thing 0 is red." in d["passages"] for d in pool.demos["answer"])
     assert pool.demos["closed"] == ()
-
-
-def test_the_first_stage_is_asked_again_when_nothing_is_known() -> None:
-    target = ScriptedTarget(script_replies())
-    prediction = build_program(target, source_policy="predefined_web")(question="Which film is it?")
-    assert [event.name for event in prediction.trace if isinstance(event, Call)] == ["closed"]
-    assert not any(isinstance(event, Search) for event in prediction.trace)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import ParseFailure, UsageError
 from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
@@ -59,16 +58,6 @@ def flush() -> None:
     tracer().span_processor.force_flush()
 
 
-class Longest:
-    """Ranks long passages first."""
-
-    name = "longest"
-    fingerprint = "longest"
-
-    async def scores(self, query: str, passages: Any) -> list[float]:
-        return [float(len(passage.text)) for passage in passages]
-
-
 def ask(reply: Callable[[Any], Any] = lambda request: {"answer": "StopIteration"}, **more: Any) -> Any:
     local = more.pop("local", None) or ragc.source("bm25", corpus=more.pop("corpus", CORPUS))
     question = more.pop("question", QUESTION)
@@ -100,18 +89,6 @@ def test_a_question_is_a_trace_of_its_searches_and_calls(collector: Collector) -
     assert json.loads(call.attributes["input.value"])["question"] == QUESTION
     assert json.loads(call.attributes["output.value"]) == {"answer": "StopIteration"}
     assert collector.resources[0]["service.name"] == "ragc"
-
-
-def test_a_reranking_is_a_span(collector: Collector) -> None:
-    inner = ragc.source("bm25", corpus=CORPUS)
-    ask(local=RerankedSource(inner, Longest()))
-    flush()
-    reranking = collector.named("rerank longest")
-    assert (reranking.kind, reranking.parent) == ("RERANKER", collector.named("vanilla").id)
-    assert reranking.attributes["reranker.query"] == QUESTION
-    assert reranking.attributes["reranker.model_name"] == "longest"
-    assert reranking.attributes["reranker.output_documents.0.document.id"] == "key"
-    assert reranking.attributes["reranker.output_documents.0.document.score"] == len(CORPUS[1]["text"])
 
 
 def test_an_unreadable_reply_is_an_error(collector: Collector) -> None:
@@ -164,15 +141,6 @@ def test_secrets_and_long_texts_are_not_sent(collector: Collector) -> None:
     assert SECRET not in sent
     longest = max(len(str(value)) for span in collector.spans for value in span.attributes.values())
     assert longest <= LONGEST + 1
-
-
-def test_off_is_off(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    flush()
-    for value in ("", "0"):
-        monkeypatch.setenv("RAGC_OTEL", value)
-        ask()
-    flush()
-    assert collector.spans == []
 
 
 def test_without_the_library_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
