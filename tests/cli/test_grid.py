@@ -1,4 +1,4 @@
-"""`ragc grid` in processes of its own: recorded, killed and resumed, planned, refused."""
+"""`ragc grid` in processes of its own: planned, recorded and shown."""
 
 from __future__ import annotations
 

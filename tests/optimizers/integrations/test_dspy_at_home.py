@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +100,19 @@ def test_an_lm_of_dspy_is_a_target_and_its_settings_are_the_programs(name: str, 
     assert program(question=QUESTION).counters["replayed"] == 1, "the call store holds it"
     assert len(engine.requests) == 1
     assert len(lm.history) == 2, "what is replayed is in the history too"
+
+
+def test_a_class_with_a_forward_of_its_own_is_asked_for_text() -> None:
+    class Mine(dspy.BaseLM):
+        def forward(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> Any:
+            message = SimpleNamespace(content='{"answer": "mine"}', tool_calls=None)
+            choice = SimpleNamespace(message=message, finish_reason="stop")
+            return SimpleNamespace(choices=[choice], usage={}, model="mine")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # DSPy's own, for such classes
+        answer = build(Mine("mine"))(question=QUESTION).answer
+    assert answer == "mine"
 
 
 def test_the_configured_lm_answers_where_no_target_is_named() -> None:

@@ -15,6 +15,8 @@ from dspy.teleprompt import Teleprompter
 
 import ragc
 from ragc.cli.main import main
+from ragc.compiled.access import Access
+from ragc.compiled.resolve import Opening, resolve
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
 from ragc.programs import method
@@ -114,27 +116,14 @@ def test_what_was_compiled_in_python_is_of_use_on_the_command_line(
 
 
 @pytest.mark.parametrize("search", [{"knobs": ["top_k"]}, {"ranges": {"top_k": [1, 3]}}])
-def test_what_searched_knobs_opens_again_and_began_with_those_of_the_program(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], search: dict[str, Any]
-) -> None:
-    out, target = tmp_path / "out", ScriptedTarget(needs_demos)
-    ragc.Compile(metric=exact, trials=1, demos=0, out=out, **search).compile(
+def test_what_searches_knobs_begins_with_those_of_the_program(search: dict[str, Any]) -> None:
+    target = ScriptedTarget(needs_demos)
+    ragc.Compile(metric=exact, trials=1, demos=0, **search).compile(
         build_program(target, top_k=2), trainset=[], valset=[example(n) for n in range(20)]
     )
     first = target.requests[0].messages[-1].content
     assert "[2] " in first
     assert "[3] " not in first
-    assert main(["study", "status", str(out)]) == 0
-    assert "ragc.Compile" in capsys.readouterr().out
-    assert main(["export", str(out), "--to", "jinja2", "--out", str(tmp_path / "a.j2")]) == 0
-    sets = (
-        "targets.main={kind = 'hosted', model = 'openai/x', base_url = 'http://127.0.0.1:9'}",
-        "targets.main.options={tries = 1}",
-        f"sources.local={{kind = 'bm25', corpus = {str(write_things(tmp_path))!r}}}",
-    )
-    words = [word for one in sets for word in ("--set", one)]
-    assert main(["ask", str(out), "What colour is thing number3?", *words]) == 1
-    assert "127.0.0.1:9" in capsys.readouterr().err, "the recipe opens; the server does not answer"
 
 
 @pytest.mark.parametrize("metric", [exact, "em"])
@@ -174,6 +163,28 @@ def test_what_is_searched_are_the_sources_of_the_program_where_examples_bring_no
         build_program(target), trainset=[], valset=questions
     )
     assert "[1] Thing 0\n" in target.requests[0].messages[-1].content
+
+
+def test_it_is_evaluated_by_the_metrics_that_are_named_in_place_of_the_function(tmp_path: Path) -> None:
+    out, target = tmp_path / "out", ScriptedTarget(needs_demos)
+    ragc.Compile(metric=exact, trials=2, demos=1, out=out).compile(
+        build_program(target), trainset=TRAIN, valset=VAL
+    )
+    rows = (
+        {"id": f"q{n}", "question": example(n).question, "answers": [example(n).answer]} for n in range(4)
+    )
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_things(tmp_path)
+    sets = [
+        "data.questions='questions.jsonl'", "data.train=0", "data.dev=0", "data.test=4",
+        "sources.local={kind = 'bm25', corpus = 'things.jsonl'}",
+    ]  # fmt: skip
+    how = Opening(tuple(sets), Access(tmp_path))
+    assert resolve(ragc.load(out), how, stand_ins=True).metrics.report == ("em",)
+    how = Opening((*sets, "metrics.report=['f1', 'recall@5']"), Access(tmp_path))
+    assert resolve(ragc.load(out), how, stand_ins=True).metrics.report == ("f1", "recall@5")
+    with pytest.raises(RecipeError, match=r"needs \[targets.main\]"):
+        resolve(ragc.load(out), how)
 
 
 def test_the_id_of_a_function_is_no_metric_to_name() -> None:

@@ -170,6 +170,14 @@ def cut_draft(*pairs: tuple[str, float]) -> Reply:
     return replace(tokens(('{"sentence": "', 0.001), *pairs), finish="length")
 
 
+def test_a_sentence_that_is_cut_is_not_written_down() -> None:
+    target = ScriptedTarget([cut_draft(("Bob was born in Wars", 0.9)), {"answer": "x"}])
+    prediction = build_program(target)(question="Q?")
+    assert "Wars" not in target.requests[-1].messages[-1].content
+    assert (prediction.counters["flare_sentences"], prediction.counters["dropped"]) == (0, 1)
+    assert prediction.answer == "x"
+
+
 def test_a_cut_sentence_that_is_unsure_is_looked_up_and_written_again() -> None:
     cut = cut_draft(("Bob was born in", 0.9), (" Wars", 0.1))
     target = ScriptedTarget([cut, sentence(("Bob was born in Warsaw.", 0.9)), END, {"answer": "x"}])

@@ -178,6 +178,17 @@ def test_condensed_documents_are_chosen_and_verified_and_whole_ones_answer() -> 
     assert prediction.counters["lm_calls"] == 16
 
 
+def test_irrelevant_documents_are_left_out_of_all_but_the_counts() -> None:
+    def condense(request: ChatRequest) -> Said:
+        return {"summary": "In short." if "BOOK" in request.messages[-1].content else "[Irrelevant]."}
+
+    model = target(script={"condense": condense})
+    prediction = build_program(model, rounds=1, doc_condense=True, drop_label="PARTIAL")(question=QUESTION)
+    assert titles(read_prompts(model, "select")[0]) == ["Title02", "Title05"]
+    assert [p.id for p in prediction.passages] == ["p2", "p5"]
+    assert [prediction.counters[name] for name in ("irrelevant", "full", "partial", "none")] == [4, 2, 2, 2]
+
+
 def test_gold_sub_questions_are_searched_and_shown_when_asked_for() -> None:
     narrower = ["When was it written?", " ", "Where was it?"]
     listed = f"{QUESTION}\nIn particular:\n- When was it written?\n- Where was it?"

@@ -14,6 +14,7 @@ from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs.base import RagProgram
+from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
@@ -142,6 +143,15 @@ def test_a_domain_that_is_given_is_not_asked_for() -> None:
     other = ScriptedTarget(script_replies())
     build_program(other, source_policy="kg", gold_domain=True)(question="Which film is it?", domain="Movie")
     assert list_requests(other) == ["entities", "answer"]
+
+
+def test_the_domain_of_the_data_set_is_a_label_and_not_used_unless_it_is_allowed() -> None:
+    target = ScriptedTarget(script_replies())
+    build_program(target, source_policy="kg")(question="Which film is it?", domain="music")
+    assert list_requests(target)[0] == "domain"
+    entities = next(r for r in target.requests if last_output(r) == "entities")
+    assert "Domain: movie" in entities.messages[-1].content
+    assert RagXKnobs().gold_domain is False
 
 
 @pytest.mark.parametrize("policy", ["llm_all", "predefined_all", "agent", "predefined_web"])

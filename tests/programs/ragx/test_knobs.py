@@ -32,6 +32,11 @@ def build_program(target: ScriptedTarget, web: Any, **knobs: Any) -> RagProgram:
     return RAGX.build(Runtime({"main": target}, {"web": web}), knobs)
 
 
+def test_a_search_of_all_knobs_reads_no_gold_label_and_needs_no_other_model_or_source() -> None:
+    needing = {"gold_domain", "router_role", "dense_share", "embedder", "rerank_by"}
+    assert not needing & {knob.name for knob in RagXKnobs.list_knobs() if knob.searched}
+
+
 @pytest.mark.parametrize("values", [{"pool": 3, "top_n": 4}, {"pool": 10, "top_n": 20}])
 def test_a_pool_smaller_than_what_is_kept_of_it_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="raise pool or lower top_n"):
