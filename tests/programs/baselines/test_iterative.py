@@ -255,6 +255,19 @@ def test_self_ask_drops_a_step_without_a_text_and_forces_an_answer(empty: dict[s
     assert prediction.counters["searches"] == 0
 
 
+def test_self_ask_leaves_out_the_oldest_steps_when_they_do_not_fit() -> None:
+    replies = [ask("First?"), read("old " * 60), ask("Second?"), read("new " * 60), make_answer("x")]
+    target = ScriptedTarget(replies, context_tokens=250)
+    prediction = build_program("self_ask", target)(question="Whose house?")
+    assert (prediction.answer, prediction.counters["follow_ups"], prediction.counters["trimmed"]) == (
+        "x",
+        2,
+        1,
+    )
+    assert "Second?" in read_prompt(target)
+    assert "First?" not in read_prompt(target)
+
+
 # ReAct
 
 
@@ -330,6 +343,16 @@ def test_react_never_uses_a_tool_that_is_not_there() -> None:
         question="Whose house?"
     )
     assert (lost.answer, notes(lost), lost.counters["dropped"]) == ("x", ["step", "answer"], 1)
+
+
+def test_react_trims_the_longest_observation_first_and_then_the_oldest_step() -> None:
+    long = sources(ListSource([Passage(f"l{i}", "", "word " * 20) for i in range(4)]))
+    replies = [step("local", "one"), step("web", "two"), step("finish", "x")]
+    target = ScriptedTarget(replies, context_tokens=400)
+    prediction = build_program("react", target, long, k_local=4, k_web=1)(question="Whose house?")
+    shown_ids = [p.id for p in prediction.passages]
+    assert shown_ids == [f"l{i}" for i in range(len(shown_ids) - 1)] + ["w0"]
+    assert prediction.counters["trimmed"] == 5 - len(shown_ids) > 0
 
 
 # Vanilla over several sources

@@ -112,6 +112,18 @@ def test_a_ranking_that_cannot_be_read_keeps_the_order() -> None:
     assert [event.outcome for event in prediction.trace if isinstance(event, Note)][-1] == "order kept"
 
 
+def test_rankgpt_shortens_a_window_to_fit_and_only_then_leaves_passages_out() -> None:
+    long = ListSource(passages(10, " w" * 200))
+    roomy = ScriptedTarget(replying(order=[10]), context_tokens=1100)
+    prediction = build_program("rankgpt", roomy, long)(question="Q?")
+    assert prediction.passages[0].id == "p09"
+    assert 10 * 50 < len(asking(roomy, "order")[0].split()) < 10 * 100
+    tight = ScriptedTarget(replying(order=[2]), context_tokens=350)
+    prediction = build_program("rankgpt", tight, long, k_support=3)(question="Q?")
+    assert prediction.counters["trimmed"] > 0
+    assert (prediction.passages[0].id, prediction.counters["ranked"]) == ("p01", 10)
+
+
 # LLatrieval
 
 

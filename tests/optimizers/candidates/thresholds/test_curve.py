@@ -11,6 +11,7 @@ from ragc.optimizers.candidates.thresholds.curve import (
     exact_curve,
     fit,
     is_single_gate,
+    space_thresholds,
 )
 
 
@@ -25,6 +26,14 @@ def test_cross_validation_judges_each_question_by_what_the_others_choose() -> No
     result = fit(exact_curve(worse, 0.0, 1.0, present=0.0), reached=5)
     assert (result.in_sample, result.before, result.validated) == (0.12, 0.0, -0.08)
     assert not result.worth_a_trial
+
+
+def test_spaced_thresholds_stand_between_scores_and_part_them_evenly() -> None:
+    assert space_thresholds([0.2, 0.6], 0.0, 1.0) == (0.1, 0.4, 0.8)
+    assert space_thresholds([0.5, 0.5, 0.5], 0.0, 1.0) == (0.25, 0.75)
+    many = space_thresholds([n / 100 for n in range(1, 100)], 0.0, 1.0, most=4)
+    assert many == (0.205, 0.405, 0.595, 0.795)
+    assert space_thresholds([2.0], 0.0, 1.0) == (0.5,)
 
 
 OUTCOMES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
