@@ -66,6 +66,8 @@ FORGED: dict[str, tuple[Any, str]] = {
     "another question": ({"id": "q999"}, "not those of the questions"),
     "another metric": ({"scores": {"em": 1.0}}, "its metrics are not em, f1, recall@5"),
     "no tokens": ({"counters": {}}, "lacks tokens"),
+    "no finite number": ({"counters": {"tokens": float("inf")}}, "finite number"),
+    "no number": ({"counters": {"tokens": float("nan")}}, "finite number"),
 }
 
 
@@ -79,15 +81,6 @@ def test_rows_that_cannot_be_are_refused(grid: Path, name: str) -> None:
         ragc.read_grid(grid)
     assert "001.jsonl is damaged (" in str(caught.value)
     assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize("number", ["Infinity", "NaN", "1e999"])
-def test_a_number_that_is_not_finite_is_refused(grid: Path, number: str) -> None:
-    content = (grid / "001.jsonl").read_text("utf-8")
-    first = json.loads(content.splitlines()[0])["counters"]["tokens"]
-    rewrite(grid, _001_jsonl=content.replace(f'"tokens":{first}', f'"tokens":{number}', 1).encode())
-    with pytest.raises(ArtefactError, match=r"001\.jsonl is damaged"):
-        ragc.read_grid(grid)
 
 
 @pytest.mark.parametrize(

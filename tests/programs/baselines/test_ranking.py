@@ -258,4 +258,16 @@ def test_a_summary_that_says_irrelevant_is_told_from_one_that_speaks_of_it(
     assert irrelevant(summary) is expected
 
 
+def test_llatrieval_fits_what_it_sends_and_lets_the_rest_wait_for_the_next_window() -> None:
+    source = ListSource(passages(8, " w" * 30))
+    knobs: dict[str, Any] = {"doc_condense": False, "rounds": 1, "top_up": False, "answer_format": "short"}
+    target = ScriptedTarget(replying(ids=[1, 2]), context_tokens=320)
+    build_program("llatrieval", target, source, **knobs)(question="Q?")
+    prompt_numbers = [read_numbers(content) for content in asking(target, "ids")]
+    assert len(prompt_numbers) > 1
+    assert {n for window in prompt_numbers for n in window} == set(range(8))
+    assert all(len(" ".join(m.content for m in r.messages).split()) < 320 for r in target.requests)
+    assert [window[:2] for window in prompt_numbers] == [[0, 1]] * len(prompt_numbers)
+
+
 # All of them
