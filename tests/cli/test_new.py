@@ -138,21 +138,20 @@ def test_a_run_without_arguments_keeps_the_questions_and_targets_of_the_one_befo
     assert "[data]" not in Path("docs-ragc/recipe.toml").read_text("utf-8")
 
 
-def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None:
-    project = ragc.new("docs", questions=questions(Path("q.csv"), 60))
-    recipe = ragc.recipe.load(project.folder / "recipe.toml")
-    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (12, 18, 30)
-    plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
-    assert plan is not None
-    assert project.questions == 60
-
-
-def test_few_questions_are_left_to_cross_validation(docs: Path) -> None:
-    project = ragc.new("docs", questions=questions(Path("q.csv"), 40))
-    recipe = ragc.recipe.load(project.folder / "recipe.toml")
-    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (None, None, None)
-    plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
-    assert plan["data"] == {"train": 16, "dev": 24}
+@pytest.mark.parametrize(
+    ("n", "splits", "planned"),
+    [
+        (60, (12, 18, 30), {"train": 12, "dev": 18, "test": 30}),
+        (40, (None, None, None), {"train": 16, "dev": 24}),
+    ],
+)
+def test_questions_become_splits_or_are_left_to_cross_validation(
+    docs: Path, n: int, splits: tuple[int | None, ...], planned: dict[str, int]
+) -> None:
+    project = ragc.new("docs", questions=questions(Path("q.csv"), n))
+    data = ragc.recipe.load(project.folder / "recipe.toml").data
+    assert (project.questions, data.train, data.dev, data.test) == (n, *splits)
+    assert ragc.compile(project.folder / "recipe.toml", dry_run=True)["data"] == planned
 
 
 def test_documents_of_langchain_and_llamaindex_keep_their_source_and_page(docs: Path) -> None:

@@ -282,18 +282,6 @@ def test_a_question_is_shown_with_its_passage(docs: Path) -> None:
     out = in_terminal(["questions", "review", "docs-ragc/questions.jsonl"], "q\n")
     town = first["document"].removesuffix(".md")
     assert f"[1] Plant {town} ({first['document']})\n    # Plant {town}\n    The plant of {town} is" in out
-    rows = read_rows(Path("docs-ragc/corpus.jsonl"))
-    shown: list[Mapping[str, Any]] = []
-
-    def stop_at(row: Mapping[str, Any]) -> None:
-        shown.append(row)
-
-    ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
-    (text,) = shown[0]["texts"]
-    assert text == {name: row[name] for row in rows if row["id"] == first["document"] for name in text}
-    Path("docs-ragc/corpus.jsonl").unlink()
-    ragc.review_questions("docs-ragc/questions.jsonl", stop_at)
-    assert shown[1]["texts"] == []
 
 
 def test_an_interrupted_review_says_what_is_written(docs: Path) -> None:

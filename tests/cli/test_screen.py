@@ -7,18 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ragc.cli.screen import grid, records, wrap
+from ragc.cli.screen import grid, wrap
 
-WORDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=30)
 INTERVAL = "0.123 [-0.456, +0.789]"
-
-
-@given(words=st.lists(WORDS, min_size=1, max_size=40), width=st.integers(70, 130), indent=st.integers(0, 12))
-def test_a_wrapped_line_has_every_word_whole_and_in_order(words: list[str], width: int, indent: int) -> None:
-    lines = wrap(" " * indent + " ".join(words), width)
-    assert [word for line in lines for word in line.split(" ") if word] == words
-    assert all(cell_len(line) <= width for line in lines)
-    assert all(line.startswith(" " * indent) for line in lines)
 
 
 @given(text=st.text(st.sampled_from("日本語のテキスト、"), min_size=1, max_size=300))
@@ -38,11 +29,3 @@ def test_a_table_fits_and_every_cell_is_on_one_line(width: int, rows: int, colum
     assert all(cell_len(line) <= width for line in lines)
     text = "\n".join(lines)
     assert all(cell in text for cells in body for cell in cells)
-
-
-@given(texts=st.lists(st.lists(WORDS, max_size=20).map(" ".join), min_size=3, max_size=3))
-def test_records_show_long_texts_in_full(texts: list[str]) -> None:
-    lines = list(records([("id", "question", "gold", "out.jsonl (em)"), ("q1", *texts)], 80))
-    assert all(cell_len(line) <= 80 for line in lines)
-    shown_words = " ".join(lines).split()
-    assert all(word in shown_words for text in texts for word in text.split())

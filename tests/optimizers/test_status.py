@@ -114,14 +114,6 @@ def test_the_highest_mean_is_named_where_the_choice_is_another(run: Run, folder:
     assert "best in the lines of a compile; the choice goes by what is expected" in line
 
 
-def test_several_objectives_have_a_front(run: Run, folder: Path) -> None:
-    run(sets=('search.objectives=["em", "-tokens"]',))
-    report = status(folder / "out")
-    assert report.best in report.front
-    assert all(set(trial["values"]) == {"em", "tokens"} for trial in report.front)
-    assert all(trial["values"]["tokens"] > 0 for trial in report.front)
-
-
 def test_a_study_without_out_is_found_by_its_recipe(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

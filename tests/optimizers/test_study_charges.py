@@ -13,7 +13,6 @@ from ragc.core.display import dollars
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe import Budget
-from ragc.store.calls import CallStore
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import identical
@@ -80,17 +79,3 @@ def test_a_finished_study_is_replayed_in_full_by_its_own_budget(folder: Path) ->
     small = compiled(folder, PRICE, "budget.lm_calls=1", "search.trials=1", out="small", target=target)
     assert target.requests == []
     assert small.counters["study_calls"] > 1
-
-
-def test_a_resumed_study_says_what_it_was_charged_in_all(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cut = compiled(folder, PRICE, "budget.usd=0.045")
-    rest = compiled(folder, PRICE, "budget.usd=0.2", resume=True, store=CallStore(folder / "store"))
-    charged = sums(folder, "out")
-    assert rest.counters["study_usd"] == pytest.approx(charged["study_usd"])
-    assert cut.counters["usd"] + rest.counters["usd"] == pytest.approx(charged["study_usd"])
-    capsys.readouterr()
-    console.print_compiled(rest)
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"in all: {charged['study_tokens']:,} tokens, {dollars(charged['study_usd'])}" in shown

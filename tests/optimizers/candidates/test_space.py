@@ -58,16 +58,6 @@ def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(space: Search
     assert first.demos or first.demo_kind == "filled"
 
 
-def test_everything_that_may_vary_does() -> None:
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
-    seen = [suggest(WIDE, study.ask()) for _ in range(200)]
-    assert {c.program for c in seen} == {"vanilla", "cot", "slimplm"}
-    assert {c.targets.get("main", "main") for c in seen} == {"main", "small"}
-    assert {c.instructions.get("answer", 0) for c in seen if c.program == "vanilla"} == {0, 1, 2}
-    assert all(not c.instructions for c in seen if c.program != "vanilla")
-    assert {(c.demos, c.demo_set) for c in seen if c.program == "vanilla"} >= {(0, 0), (2, 2), (1, 1)}
-
-
 def test_the_beginning_tries_each_program_each_player_and_each_instruction() -> None:
     first = WIDE.screening(99)
     assert [c.program for c in first[:2]] == ["cot", "slimplm"]
@@ -76,24 +66,6 @@ def test_the_beginning_tries_each_program_each_player_and_each_instruction() -> 
     assert len({c.mark for c in first}) == len(first)
     assert WIDE.baseline().mark not in {c.mark for c in first}
     assert WIDE.screening(3) == first[:3]
-
-
-def test_a_study_with_one_program_names_no_program() -> None:
-    alone = SearchSpace((part("vanilla", ("top_k",)),))
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
-    trial = study.ask()
-    assert suggest(alone, trial).program == ""
-    assert list(trial.params) == ["knob.top_k"]
-    assert "program" not in alone.baseline().to_json()
-    with pytest.raises(StopIteration):
-        alone.part(Candidate(program="cot"))
-
-
-def test_new_instructions_enter_the_space_of_their_program_only() -> None:
-    grown = WIDE.with_instruction_counts("cot", {"answer": 4})
-    assert grown.parts[1].instruction_counts == {"answer": 4}
-    assert grown.parts[0] == WIDE.parts[0]
-    assert grown.size == WIDE.size + 1
 
 
 JUDGED = recipe_toml(

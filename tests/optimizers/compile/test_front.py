@@ -18,7 +18,7 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.status import status
 from ragc.recipe.models import PickRule
-from ragc.reports.compiled import Measured, front, limit_lines
+from ragc.reports.compiled import Measured, limit_lines
 from ragc.reports.page import write as write_report
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
@@ -85,20 +85,6 @@ def test_members_of_a_front_are_adjusted_for_the_looks_before_each_with_its_own_
     assert not any("better (p 0.0" in line or "; better" in line for line in printed)
     page = write_report([result.path], folder / "report.html").page.read_text("utf-8")
     assert "<bdi>better</bdi>" not in page
-
-
-def test_p_of_a_front_are_those_of_the_first_objective_in_reports(run: Run) -> None:
-    sets = (
-        'search.objectives=["recall@5", "-latency"]',
-        "search.front=2",
-        'metrics.report=["recall@5", "em"]',
-    )
-    result = run(sets=sets)
-    written = provenance_of(result.path)
-    for member, shown in zip(written["front"], front(Measured.of(written, {}, "here")), strict=True):
-        assert list(member["differences"]) == ["latency", "recall@5"]  # sorted, as JSON files are
-        assert shown["p"] == member["differences"]["recall@5"]["p_adjusted"]
-        assert shown["objectives"] == ["recall@5", "latency"]
 
 
 def test_no_member_of_a_front_has_a_verdict_that_the_winner_may_not_have(run: Run, folder: Path) -> None:

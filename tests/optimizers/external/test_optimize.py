@@ -23,7 +23,7 @@ from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, TargetUnavailable, UnknownName, UsageError
 from ragc.optimizers.candidates.instructions.propose import propose_instructions
 from ragc.optimizers.external.optimize import PEERS, ExternalResult, optimize
-from ragc.optimizers.harness.teacher import CUT, teacher_lm
+from ragc.optimizers.harness.teacher import teacher_lm
 from ragc.programs.runtime import Runtime
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
@@ -185,15 +185,6 @@ def test_the_teacher_writes_and_main_answers(make: Make) -> None:
     assert {"proposed_instruction"} in [names(request) for request in teacher.requests]
 
 
-def test_the_teacher_reads_the_program_and_not_our_machinery(make: Make) -> None:
-    target = ScriptedTarget(Teacher())
-    search("mipro", make(target, "search.trials=1"))
-    prompt = next(r.messages[-1].content for r in target.requests if names(r) == {"program_description"})
-    assert "async def aforward(self, question" in prompt
-    assert "question, passages -> answer" in prompt
-    assert "class RagPredict" not in prompt
-
-
 def test_without_schemas_the_teacher_is_read_as_chat(make: Make) -> None:
     def chat(request: ChatRequest) -> Reply:
         field = re.findall(r"\[\[ ## (\w+) ## \]\]", request.messages[-1].content)
@@ -263,29 +254,6 @@ def test_a_spent_budget_ends_the_proposing(make: Make) -> None:
 
 def teacher(target: ScriptedTarget, seed: int = 0) -> Any:
     return teacher_lm(Runtime({"main": target}, store=CallStore(None)), seed=seed)
-
-
-def test_each_draw_of_the_teacher_is_stored_apart_and_no_history_is_kept() -> None:
-    target = ScriptedTarget(lambda request: f"sample {request.sample}")
-    lm = teacher(target, seed=5)
-    assert len(set(lm("Hello", n=3))) == 3
-    assert lm("Hello", n=3) == lm("Hello", n=3)
-    assert lm.copy(rollout_id=1)("Hello") != lm("Hello")
-    assert len(target.requests) == 4
-    assert {request.sampling.seed for request in target.requests} == {5}
-    assert lm.history == []
-
-
-def test_a_prompt_that_does_not_fit_loses_its_middle() -> None:
-    target = ScriptedTarget(lambda request: "ok", context_tokens=100)
-    with counting(Counters()) as spent:
-        teacher(target)("first " + "word " * 500 + "last")
-    prompt = target.requests[0].messages[-1].content
-    assert prompt.startswith("first")
-    assert prompt.endswith("last")
-    assert CUT in prompt
-    assert len(prompt.split()) + target.requests[0].sampling.max_tokens <= 100
-    assert spent.trimmed == 1
 
 
 def test_a_search_that_is_cancelled_sends_nothing_more(make: Make) -> None:

@@ -66,6 +66,8 @@ FORGED: dict[str, tuple[Any, str]] = {
     "another question": ({"id": "q999"}, "not those of the questions"),
     "another metric": ({"scores": {"em": 1.0}}, "its metrics are not em, f1, recall@5"),
     "no tokens": ({"counters": {}}, "lacks tokens"),
+    "no finite number": ({"counters": {"tokens": float("inf")}}, "finite number"),
+    "no number": ({"counters": {"tokens": float("nan")}}, "finite number"),
 }
 
 
@@ -79,15 +81,6 @@ def test_rows_that_cannot_be_are_refused(grid: Path, name: str) -> None:
         ragc.read_grid(grid)
     assert "001.jsonl is damaged (" in str(caught.value)
     assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize("number", ["Infinity", "NaN", "1e999"])
-def test_a_number_that_is_not_finite_is_refused(grid: Path, number: str) -> None:
-    content = (grid / "001.jsonl").read_text("utf-8")
-    first = json.loads(content.splitlines()[0])["counters"]["tokens"]
-    rewrite(grid, _001_jsonl=content.replace(f'"tokens":{first}', f'"tokens":{number}', 1).encode())
-    with pytest.raises(ArtefactError, match=r"001\.jsonl is damaged"):
-        ragc.read_grid(grid)
 
 
 @pytest.mark.parametrize(
@@ -117,38 +110,11 @@ def test_settings_that_cannot_be_are_refused(grid: Path, key: str, value: Any) -
         ragc.read_grid(grid)
 
 
-PARTS = ("identity", "demonstrations", "models", "data", "sources", "runs", "metrics")
-LACKING = "lacking"
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *((key, LACKING) for key in PARTS),
-        ("models", {"main": {"name": "a", "model": 1}}),
-        ("runs", [{"machine": "m", "begun": "b", "settings": 1}]),
-    ],
-)
-def test_a_provenance_without_its_parts_is_refused(grid: Path, key: str, value: Any) -> None:
-    facts = json.loads((grid / "provenance.json").read_bytes())
-    del facts["files"], facts[key]
-    rewrite(grid, facts if value is LACKING else {**facts, key: value})
-    with pytest.raises(ArtefactError, match=rf"provenance\.json is damaged \({key}"):
-        ragc.read_grid(grid)
-
-
 def test_a_file_that_leads_out_of_the_folder_is_not_read(grid: Path, tmp_path: Path) -> None:
     shutil.move(grid / "001.jsonl", tmp_path / "elsewhere.jsonl")
     (grid / "001.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     with pytest.raises(ArtefactError, match=r"001\.jsonl cannot be read"):
         ragc.read_grid(grid)
-
-
-def test_arrays_cannot_be_changed(grid: Path) -> None:
-    held = ragc.read_grid(grid)
-    for array in (held.scores("em"), held.tokens, held.failed):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0, 0] = 1
 
 
 def test_an_unknown_metric_is_named_with_the_known_ones(grid: Path) -> None:

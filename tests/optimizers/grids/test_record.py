@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -183,16 +182,6 @@ def test_other_demonstrations_are_refused(record: Record, folder: Path) -> None:
         record(sets=more, target=elsewhere, store=CallStore(None))
 
 
-def test_labelled_demonstrations_are_the_same_whatever_a_model_answers(record: Record) -> None:
-    labelled = ("grid.product=[]", 'search.demo_kinds=["labelled"]')
-    record(sets=(*labelled, "grid.settings=[{demos=2}]"))
-    elsewhere = ScriptedTarget(lambda request: {"answer": "mauve"})
-    sets = (*labelled, "grid.settings=[{demos=2, demo_set=1}]")
-    grid = record(sets=sets, target=elsewhere, store=CallStore(None))
-    assert [one["demos"] for one in grid.settings] == [0, 2, 2]
-    assert grid.complete
-
-
 def test_two_grids_are_read_as_one_and_equal_settings_are_one_row(record: Record, folder: Path) -> None:
     one = record("one", sets=("grid.product=[]",))
     two = record("two", sets=("grid.settings=[{top_k=1}, {chunk_size=50}]", "grid.product=[]"))
@@ -358,12 +347,6 @@ def test_a_wrong_grid_is_a_problem_of_the_recipe(folder: Path, line: str, proble
     assert problem in str(caught.value)
 
 
-def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
-    with pytest.raises(RagcError) as caught:
-        recipes.load(folder / "recipe.toml", ("grid.product={nope=[1,2,3]}",))
-    assert str(caught.value).count("nope") == 1
-
-
 def test_a_wrong_set_of_demonstrations_is_refused_before_anything_is_sent(record: Record) -> None:
     with pytest.raises(UsageError, match=r"grid\.settings\.0: demo_set must be below 4 for filled"):
         record(sets=("grid.settings=[{demos=1, demo_set=4}]",), target=ScriptedTarget([]))
@@ -387,11 +370,3 @@ def test_the_dry_run_estimates_what_is_missing(record: Record, folder: Path, mon
         recipes.load(folder / "recipe.toml", ["grid.settings=[{chunk_size=50}]"]), folder / "grid"
     )
     assert (more["settings"], more["recorded"], more["cells"]) == (7, 6, 8)
-
-
-def test_a_grid_that_was_moved_is_read_where_it_is(record: Record, folder: Path) -> None:
-    grid = record()
-    shutil.move(folder / "grid", folder / "pydocs")
-    moved_grid = ragc.read_grid(folder / "pydocs")
-    assert moved_grid.path.name == "pydocs"
-    assert np.array_equal(moved_grid.scores("em"), grid.scores("em"))

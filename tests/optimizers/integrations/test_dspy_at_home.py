@@ -102,15 +102,6 @@ def test_an_lm_of_dspy_is_a_target_and_its_settings_are_the_programs(name: str, 
     assert len(lm.history) == 2, "what is replayed is in the history too"
 
 
-def test_an_lm_of_another_program_or_address_has_replies_of_its_own() -> None:
-    one, other = (ragc.target(dspy.LM("openai/x", api_base=f"http://127.0.0.1:{n}/v1")) for n in (1, 2))
-    assert one.identity != other.identity
-    with_key = ragc.target(dspy.LM("openai/x", api_base="http://127.0.0.1:1/v1", api_key="secret-1"))
-    assert with_key.identity == one.identity
-    assert ragc.target(scripted_lm()[0]).identity != ragc.target(scripted_lm()[0]).identity
-    assert ragc.target(dspy.LM("openai/x"), context_tokens=4096).context_tokens == 4096
-
-
 def test_a_class_with_a_forward_of_its_own_is_asked_for_text() -> None:
     class Mine(dspy.BaseLM):
         def forward(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> Any:

@@ -284,36 +284,3 @@ def test_a_reply_that_begins_with_prose_is_streamed_once_it_is_whole() -> None:
     streamed = dspy.streamify(build(StreamingEngine([reply], 3)), stream_listeners=[StreamListener("answer")])
     *chunks, prediction = collect(streamed)
     assert "".join(chunk.chunk for chunk in chunks) == prediction.answer == "forty-two"
-
-
-def test_a_reasoned_answer_in_tags_streams_its_reasoning() -> None:
-    reply = "<reasoning>\nIt says so.\n</reasoning>\n<answer>\nforty-two\n</answer>"
-    lm = dspy.LM("scripted/model", engine=Silent(), async_engine=StreamingEngine([reply], 4), cache=False)
-    streamed = dspy.streamify(
-        ragc.program("cot", main=lm, store=False, layout="xml"),
-        stream_listeners=[StreamListener("reasoning"), StreamListener("answer")],
-    )
-    items = collect(streamed)
-    assert items[-1].answer == "forty-two"
-    assert "".join(chunk.chunk for chunk in chunks_of(items, "reasoning")) == "It says so."
-
-
-def test_a_slow_reader_gets_every_part_in_order_and_the_prediction_last() -> None:
-    answer = " ".join(f"word{n}" for n in range(120))
-    engine = StreamingEngine([laid_out("minimal", answer=answer)], 2)
-    streamed = dspy.streamify(build(engine), stream_listeners=[StreamListener("answer")])
-
-    async def read() -> tuple[list[str], list[str]]:
-        parts, kinds = [], []
-        async for item in streamed(question=QUESTION):
-            await asyncio.sleep(0.001)
-            kinds.append(type(item).__name__)
-            if kinds[-1] == "StreamResponse":
-                parts.append(item.chunk)
-        return parts, kinds
-
-    parts, kinds = asyncio.run(asyncio.wait_for(read(), 60))
-    assert "".join(parts) == answer
-    assert len(parts) > 100
-    assert kinds[-1] == "Prediction"
-    assert "Prediction" not in kinds[:-1]

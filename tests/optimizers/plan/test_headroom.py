@@ -214,16 +214,6 @@ DEAR = ('program="self_ask"', 'search.knobs="all"', "search.demos=0")
 """A program whose settings may take far more calls a question than they mostly do."""
 
 
-def test_a_program_with_many_calls_is_tried_by_what_its_first_questions_take(measure: Probe) -> None:
-    target = ScriptedTarget(SchemaReplies(text="thing 3", fields={"answer": "red"}))
-    result = measure(*DEAR, target=target, calls=300)
-    assert len(target.requests) <= 300
-    assert len(result.settings) >= 3
-    assert result.questions >= 5
-    again = measure(*DEAR, target=ScriptedTarget([]), calls=300)
-    assert (again.settings, again.questions) == (result.settings, result.questions)
-
-
 def test_too_few_calls_for_what_the_first_questions_take_end_it_after_these(measure: Probe) -> None:
     target = ScriptedTarget(SchemaReplies(text="thing 3", fields={"answer": "red"}))
     with pytest.raises(UsageError, match=r"100 LM calls are too few: the baseline takes 7 a question"):
@@ -257,16 +247,6 @@ def test_what_cannot_be_measured_is_named_before_anything_is_sent(
     with pytest.raises(UsageError, match=expected):
         probe.plan(recipes.load(folder / "recipe.toml", sets), calls=calls, targets={"main": target})
     assert not target.requests
-
-
-def test_two_settings_say_nothing_of_how_much_settings_differ(measure: Probe) -> None:
-    sets = ('search.knobs=["top_k"]', "search.ranges.top_k=[2,3]", *NO_DEMOS)
-    result = measure(*sets, calls=200)
-    assert [setting.what for setting in result.settings] == ["baseline", "top_k=2"]
-    assert result.gain is None
-    assert result.verdict == "not known"
-    assert "2 settings could be tried, and three are needed" in result.why
-    assert result.to_json()["gain"] is None
 
 
 def test_demonstrations_that_cost_too_much_are_left_out_and_named(measure: Probe) -> None:

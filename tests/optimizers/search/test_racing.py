@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ragc.optimizers.search.racing import FUTILITY, win_probability
 
@@ -11,24 +10,6 @@ from ragc.optimizers.search.racing import FUTILITY, win_probability
 def hopeless(mine: list[float], others: list[float], *, risk: float = FUTILITY, best: float = 1.0) -> bool:
     """Whether a study would stop the trial."""
     return win_probability(mine, others, best=best) < risk
-
-
-def test_a_trial_is_given_up_once_perfect_answers_could_not_save_it() -> None:
-    incumbent = [0.5] * 10
-    assert not hopeless([0.0] * 4, incumbent, risk=1e-9)
-    assert hopeless([0.0] * 5, incumbent, risk=1e-9)
-    assert hopeless([0.0] * 6, incumbent, risk=1e-9)
-
-
-@pytest.mark.parametrize(("scores", "lost"), [([1.0, 1.0], False), ([1.0, 0.0], True), ([0.0, 0.0], True)])
-def test_after_the_last_question_only_a_greater_sum_wins(scores: list[float], lost: bool) -> None:
-    assert hopeless(scores, [0.0, 1.0]) is lost
-
-
-def test_a_much_worse_trial_is_stopped_early_by_the_statistics() -> None:
-    incumbent = [1.0, 1.0, 1.0, 0.0] * 25
-    assert hopeless([0.0] * 15, incumbent)
-    assert not hopeless([0.0] * 15, incumbent, risk=1e-12)
 
 
 def test_costs_race_negated_without_a_bound_on_how_dear_they_may_be() -> None:

@@ -12,7 +12,6 @@ from ragc.optimizers.search.score_model import (
     ScoreModel,
     Variances,
 )
-from tests.examples import thorough
 
 GRID = [{"top_k": k, "layout": layout} for k in (1, 3, 5, 10) for layout in ("json", "markers", "chat")]
 VARIANCES = Variances((0.6, 0.3, 0.1), 0.2, 0.7, 0.15)
@@ -53,18 +52,6 @@ def test_the_posterior_is_that_of_the_dense_formulas(seed: int, share: float, qu
     np.testing.assert_allclose(posterior.covariance, cov, atol=1e-6)
 
 
-def test_hard_questions_are_not_held_against_the_setting_that_answered_them() -> None:
-    scores = np.full((3, 20), np.nan)
-    scores[0] = [0.0] * 10 + [1.0] * 10
-    scores[1, :10] = [0.0] * 8 + [1.0] * 2
-    scores[2, 10:] = [1.0] * 8 + [0.0] * 2
-    model = ScoreModel([{"a": 1}, {"a": 2}, {"a": "x"}])
-    model.fix(Variances((0.6, 0.3, 0.1), 0.3, 0.1, 0.1))
-    mean = model.posterior(scores).mean
-    assert np.nanmean(scores[1]) < np.nanmean(scores[2])
-    assert mean[1] > mean[0] > mean[2]
-
-
 def test_a_setting_without_answers_is_expected_to_be_like_its_relatives() -> None:
     rng = np.random.default_rng(1)
     good = {"json": 0.75, "markers": 0.2, "chat": 0.4}
@@ -100,32 +87,3 @@ def test_nine_of_ten_differences_lie_within_their_intervals() -> None:
         gap = (posterior.mean - posterior.mean[0] - (true - true[0]))[1:]
         inside += list(np.abs(gap) < 1.645 * sd)
     assert 0.84 <= np.mean(inside) <= 0.95
-
-
-def test_equal_scores_and_single_settings_have_a_posterior() -> None:
-    scores = np.full((len(GRID), 10), 0.5)
-    np.testing.assert_allclose(ScoreModel(GRID).fit(scores).mean, 0.5, atol=1e-6)
-    assert ScoreModel([{}]).fit(np.array([[0.0, 1.0, 1.0]])).mean == pytest.approx(2 / 3, abs=0.05)
-
-
-@thorough
-def test_what_is_expected_of_the_best_is_right_where_it_stands_alone_and_where_all_are_alike() -> None:
-    """Two kinds of studies with the same true means each time: the prior alone is right for one of them."""
-    errors: dict[str, list[tuple[float, float]]] = {"alone": [], "alike": []}
-    for kind, lead in (("alone", 0.35), ("alike", 0.0)):
-        true = np.full(len(GRID), 0.4)
-        true[5] += lead
-        for seed in range(150):
-            rng = np.random.default_rng([seed, 7])
-            scores = true[:, None] + rng.normal(0, 0.3, 24) + rng.normal(0, 0.3, (len(GRID), 24))
-            model = ScoreModel(GRID)
-            posterior = model.fit(scores)
-            best, luck = int(posterior.mean.argmax()), float((scores - true[:, None]).mean())
-            bias = model.bias_of_choice(scores, lambda means: means.argmax(-1))
-            error = posterior.mean[best] - true[best] - luck
-            errors[kind].append((error, error - bias))
-    plain, corrected = np.mean(errors["alone"], axis=0)
-    assert plain < -0.02
-    assert abs(corrected) < abs(plain) / 2
-    plain, corrected = np.mean(errors["alike"], axis=0)
-    assert abs(corrected) < max(0.015, plain + 0.005)

@@ -71,25 +71,6 @@ def test_a_greater_risk_allows_a_winner_that_may_be_worse() -> None:
     assert chosen[0].value != chosen[1].value
 
 
-def test_stopped_trials_count_as_evidence_for_those_like_them() -> None:
-    """Two stopped trials share the layout of the first of two equal trials, and scored well."""
-    layouts = {1: "json", 2: "chat", 3: "json", 4: "json", 5: "chat", 6: "chat"}
-    rng = np.random.default_rng(2)
-    lines = {0: [0.0, 1.0] * 8, 1: [0.0, 1.0, 1.0, 1.0] * 4, 2: [1.0, 1.0, 1.0, 0.0] * 4}
-    lines |= {n: [float(rng.random() < 0.95) for _ in range(8)] for n in (3, 4)}
-    lines |= {n: [float(rng.random() < 0.2) for _ in range(8)] for n in (5, 6)}
-    trials = [
-        replace(
-            only(tried(n, line, complete=n < 3)),
-            candidate=Candidate({"layout": layouts.get(n, "text"), "top_k": n}),
-        )
-        for n, line in lines.items()
-    ]
-    expected = expected_scores(trials, F1)
-    assert expected[1].value > expected[2].value
-    assert select(trials, SelectionRule.by(F1)).number == 1
-
-
 def test_stopped_trials_never_win_and_equals_go_to_the_cheaper() -> None:
     trials = [
         only(tried(0, [0.1, 0.3] * 8, 50)),
@@ -158,14 +139,6 @@ def test_a_candidate_that_was_tried_again_does_not_take_the_place_of_the_baselin
     assert expected[1].risk > 0.9
 
 
-def test_of_a_candidate_that_was_tried_again_the_longer_trial_counts() -> None:
-    stopped = only(tried(1, [1.0, 0.0], complete=False))
-    whole = replace(only(tried(2, [1.0, 0.0, *[1.0] * 18])), candidate=stopped.candidate)
-    alone = expected_scores([only(tried(0, [0.0, 1.0] * 10)), whole], F1)
-    both = expected_scores([only(tried(0, [0.0, 1.0] * 10)), stopped, whole], F1)
-    assert both[1] == both[2] == alone[2]
-
-
 @pytest.mark.parametrize("unmeasured", [[2], [0], [0, 1, 2], [1, 2]])
 def test_a_cost_that_was_not_measured_says_nothing_about_other_trials(unmeasured: list[int]) -> None:
     """A trial halves the cost of each question; the next does so again."""
@@ -181,19 +154,6 @@ def test_a_cost_that_was_not_measured_says_nothing_about_other_trials(unmeasured
     for n in range(3):
         assert (expected[n].value < -UNMEASURED / 20) == (n in unmeasured)
         assert (expected[n].risk > 0.9) == (n in unmeasured and 0 not in unmeasured)
-
-
-@pytest.mark.parametrize("seed", [190, 254, 414])
-def test_no_cost_below_zero_is_expected_of_a_choice(seed: int) -> None:
-    """Only the baseline costs anything; the others, stopped anywhere, nothing."""
-    rng = np.random.default_rng(seed)
-    n, questions = int(rng.integers(2, 14)), int(rng.integers(1, 30))
-    trials = [costed(0, rng.exponential(100, questions).tolist())]
-    for number in range(1, n):
-        seen = int(rng.integers(1, questions + 1))
-        trials.append(replace(costed(number, [0.0] * seen), complete=seen == questions))
-    chosen = select(trials, SelectionRule.by(COST))
-    assert expected_of_choice(trials, SelectionRule.by(COST), chosen).to_json(-1)["value"] >= 0
 
 
 def test_where_no_cost_was_measured_the_baseline_stays() -> None:

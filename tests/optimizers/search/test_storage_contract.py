@@ -16,14 +16,12 @@ import pytest
 
 from ragc.errors import StoreError
 from ragc.optimizers.search.storage import (
-    StudyAttributes,
     close_study,
     delete,
     name_objectives,
     open_server_study,
     storage,
 )
-from tests import processes
 from tests.support import postgres
 
 NO_POSTGRES = (
@@ -36,29 +34,8 @@ NO_POSTGRES = (
 POSTGRES = pytest.param(
     "postgres", marks=[pytest.mark.integration, pytest.mark.skipif(bool(NO_POSTGRES), reason=NO_POSTGRES)]
 )
-ALL, SHARED = ["journal", "sqlite", "memory", POSTGRES], ["journal", "sqlite", POSTGRES]
-"""Every storage; those that outlive a process."""
-
-VALUES: dict[str, Any] = {
-    "text": "Köln, 東京, 🙂 and \x00",
-    "numbers": [0, -1, 2**53, 0.1, 1e-300, 1 / 3],
-    "nested": {"a": [{"b": None}, True, ""], "": {}},
-    "long": "word " * 100_000,
-}
-
-TELLS = """
-import sys
-from pathlib import Path
-from ragc.optimizers.search.storage import storage
-study = storage(Path(sys.argv[1]), 1, sys.argv[2], "a study")
-for number in range(int(sys.argv[4])):
-    trial = study.ask()
-    trial.suggest_float("x", 0, 1)
-    trial.set_user_attr("by", f"{sys.argv[3]} {number}")
-    study.tell(trial, number / 3)
-    print(trial.number, number, flush=True)
-"""
-"""Tells trials, and prints the number of each and which one it was as soon as it is told."""
+ALL = ["journal", "sqlite", "memory", POSTGRES]
+"""Every storage."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +57,6 @@ class Place:
             directions=[optuna.study.StudyDirection.MAXIMIZE] * objectives,
             load_if_exists=True,
         )
-
-    def tells(self, who: str, trials: int, out: Path) -> processes.Process:
-        """A process that tells `trials` trials."""
-        command = ["-c", TELLS, str(self.folder), self.address, who, str(trials)]
-        with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
-            return processes.start(
-                command, cwd=out.parent, environment=processes.environment_of(), stdout=stdout,
-                stderr=stderr,
-            )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -134,25 +102,6 @@ def test_a_study_is_created_once_and_opened_again(storage_place: Place) -> None:
     again = storage_place.open(2)
     assert [one.name for one in again.directions] == ["MAXIMIZE", "MAXIMIZE"]
     assert (again.study_name, again.metric_names, len(again.trials)) == ("a study", ["f1", "-tokens"], 0)
-
-
-@pytest.mark.parametrize("storage_place", ALL, indirect=True)
-def test_attributes_are_kept_as_they_were_put(storage_place: Place) -> None:
-    attributes = StudyAttributes(storage_place.open())
-    assert attributes.get("text") is None
-    values = (
-        {**VALUES, "text": VALUES["text"].replace("\x00", "")}
-        if "postgres" in storage_place.address
-        else VALUES
-    )
-    for name, value in values.items():
-        attributes.put(name, "another")
-        attributes.put(name, value)
-    for held in (attributes, StudyAttributes(storage_place.open())):
-        assert held.names() == sorted(values)
-        assert {name: held.get(name) for name in values} == values
-    held.get("nested")["a"].clear()
-    assert held.get("nested") == VALUES["nested"]
 
 
 @pytest.mark.parametrize("storage_place", ["journal", "sqlite"], indirect=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -130,10 +129,3 @@ def test_the_sampler_learns_the_estimate_and_never_that_failing_is_cheap() -> No
     assert [trial.params for trial in seen[:5]] == [trial.params for trial in study.trials[:5]]
     assert study.best_value == 0.0  # as told: whoever reads the journal sees what was measured
     assert study.trials[2].user_attrs[FAILURES]["n"] == 4
-
-
-def test_where_nothing_answers_the_values_stay_as_they_are() -> None:
-    study = optuna.create_study(direction="maximize")
-    ended(study, 0.0, failed=4)
-    assert [trial.value for trial in sampler_view(study.trials)] == [0.0]
-    assert not math.isnan(study.best_value)

@@ -9,7 +9,6 @@ import pytest
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.crag import strips
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage
@@ -90,24 +89,6 @@ def test_keeps_the_best_strips_and_bounds_how_many_are_graded() -> None:
     prediction = build_program(target, local=many, strips="fifty_words", strips_max=5)(question="Q?")
     assert count_requests(target)["grade"] == 1 + 5
     assert prediction.counters["crag_strips_left"] == 6
-
-
-def test_grades_that_are_known_are_not_bounded_and_not_asked_for_again() -> None:
-    target = ScriptedTarget(script_replies(grade=grade_by_word({"text p9": 90}), answer="x"))
-    prediction = build_program(target, strips_max=5)(question="Q?")
-    assert (count_requests(target)["grade"], prediction.counters["crag_strips_left"]) == (10, 0)
-    assert prediction.passages[0].id == "p9"
-    web = ScriptedTarget(script_replies(grade=grade_by_word({"text w9": 90}), query="q", answer="x"))
-    prediction = build_program(web, top_k=1, web_k=10, strips_max=5)(question="Q?")
-    assert (count_requests(web)["grade"], prediction.passages[0].id) == (11, "w9")
-
-
-def test_a_few_words_at_the_end_of_a_passage_belong_to_the_strip_before() -> None:
-    def sizes(words: int) -> list[int]:
-        text = " ".join(str(i) for i in range(words))
-        return [len(strip.text.split()) for strip in strips(Passage("a", "", text), "fifty_words")]
-
-    assert (sizes(9), sizes(50), sizes(59), sizes(60), sizes(109)) == ([9], [50], [59], [50, 10], [50, 59])
 
 
 def test_binary_searches_the_web_only_when_a_passage_is_irrelevant() -> None:

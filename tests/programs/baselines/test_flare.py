@@ -149,14 +149,6 @@ def test_a_forgetful_draft_reads_passages_only_where_it_was_unsure() -> None:
     assert [p.id for p in prediction.passages] == ["Unsure. 0", "Unsure. 1"]
 
 
-def test_nothing_is_measured_or_doubted_when_nothing_can_be_looked_up() -> None:
-    blind = ScriptedTarget(script_replies(sentence="A sentence.", answer="x"), capabilities=("schema",))
-    assert build_program(blind, flare_theta=0.0)(question="Q?").answer == "x"
-    assert not any(request.logprobs for request in blind.requests)
-    build_program(blind, flare_theta=0.0, uncertainty="spans")(question="Q?")
-    assert "doubts" not in count_requests(blind)
-
-
 # One sentence at a time.
 
 
@@ -178,15 +170,6 @@ def cut_draft(*pairs: tuple[str, float]) -> Reply:
     return replace(tokens(('{"sentence": "', 0.001), *pairs), finish="length")
 
 
-def test_a_draft_that_is_cut_keeps_its_whole_sentences_only() -> None:
-    cut = cut_draft(("Ann sang.", 0.9), (" Bob was born in Wars", 0.9))
-    target = ScriptedTarget([cut, END, {"answer": "x"}])
-    prediction = build_program(target)(question="Q?")
-    assert "Draft: Ann sang." in target.requests[-1].messages[-1].content
-    assert "Wars" not in target.requests[-1].messages[-1].content
-    assert (prediction.counters["flare_sentences"], prediction.counters["dropped"]) == (1, 0)
-
-
 def test_a_sentence_that_is_cut_is_not_written_down() -> None:
     target = ScriptedTarget([cut_draft(("Bob was born in Wars", 0.9)), {"answer": "x"}])
     prediction = build_program(target)(question="Q?")
@@ -201,9 +184,3 @@ def test_a_cut_sentence_that_is_unsure_is_looked_up_and_written_again() -> None:
     prediction = build_program(target)(question="Q?")
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Bob was born in"]
     assert "Draft: Bob was born in Warsaw." in target.requests[-1].messages[-1].content
-
-
-def test_a_sentence_without_a_full_stop_counts_where_nothing_cut_it() -> None:
-    target = ScriptedTarget([sentence(("Ann sang", 0.9)), END, {"answer": "x"}])
-    build_program(target)(question="Q?")
-    assert "Draft: Ann sang" in target.requests[-1].messages[-1].content

@@ -9,7 +9,6 @@ import pytest
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.flare import doubtful_spans, drop_unsure, whole_words
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.targets.base import ChatRequest, Reply
@@ -71,29 +70,3 @@ def test_no_part_is_so_doubtful_that_it_is_asked_about() -> None:
     target = ScriptedTarget(script(lambda _: {"query": "Who?"}, sentence(("Ann", 0.9), (" sang.", 0.6))))
     assert queries(build_program(target)(question="Q?")) == ["Q?", "Ann sang."]
     assert "query" not in map(last_output, target.requests)
-
-
-def test_questions_about_one_sentence_are_bounded() -> None:
-    many = sentence(*((f" w{i}", 0.1 if i % 2 else 0.9) for i in range(20)))
-    target = ScriptedTarget(script(lambda content: {"query": content[-3:]}, many))
-    program = build_program(target)
-    program(question="Q?")
-    assert [last_output(request) for request in target.requests].count("query") == 4
-    assert len(target.requests) == 7
-
-
-def test_words_are_left_out_whole() -> None:
-    tokens = [
-        ("G", 0.9),
-        ("aet", 0.1),
-        ("ano", 0.9),
-        (" Donizetti", 0.9),
-        (" ", 0.9),
-        ("wrote", 0.2),
-        (".", 0.9),
-    ]
-    words = whole_words(tokens)
-    assert words == (("Gaetano", 0.1), (" Donizetti", 0.9), (" ", 0.9), ("wrote.", 0.2))
-    assert drop_unsure(words, 0.4) == "Donizetti"
-    assert doubtful_spans(words, 0.4) == ("Gaetano", "wrote.")
-    assert whole_words([("東", 0.1), ("京", 0.9)]) == (("東", 0.1), ("京", 0.9))

@@ -14,7 +14,6 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource, ScriptedTarget
-from tests.support.embedders import WordEmbedder
 from tests.support.sources import numbered_passages, numbered_source
 
 AT = "ragc.programs.baselines."
@@ -269,16 +268,6 @@ def test_self_ask_leaves_out_the_oldest_steps_when_they_do_not_fit() -> None:
     assert "First?" not in read_prompt(target)
 
 
-def test_iter_retgen_orders_by_the_embedder_of_a_source_where_there_is_one() -> None:
-    pages = [Passage("a", "", "The house of the old man."), Passage("b", "", "A zebra.")]
-    for encoder, first in (("auto", "b"), ("bm25", "a")):
-        source: Any = ListSource(pages)
-        source.embedder = WordEmbedder("zebras", "zebra", "Whose")
-        target = ScriptedTarget([{"answer": "his"}] * 2)
-        program = build_program("iter_retgen", target, sources(source), rounds=2, top_k=1, encoder=encoder)
-        assert [p.id for p in program(question="Whose house?").passages] == [first]
-
-
 # ReAct
 
 
@@ -335,22 +324,6 @@ def test_react_refuses_a_search_that_was_made_before_unless_it_may_be_repeated()
     prediction = build_program("react", again, no_repeats=False)(question="Whose house?")
     assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["who", "Who", "who"]
     assert (prediction.counters["dropped"], prediction.counters["total_local"]) == (0, 2)
-
-
-def test_react_says_that_a_search_without_words_was_refused() -> None:
-    target = ScriptedTarget([step("web", " "), step("finish", "x")])
-    prediction = build_program("react", target)(question="Whose house?")
-    assert (prediction.answer, prediction.counters["dropped"], prediction.counters["searches"]) == ("x", 1, 0)
-    assert "Action: web, refused" in read_prompt(target)
-
-
-def test_react_searches_the_question_where_the_word_for_no_steps_stands_for_a_query() -> None:
-    target = ScriptedTarget([step("local", "None"), step("finish", "Ada")])
-    prediction = build_program("react", target)(question="Whose house?")
-    assert [event.query for event in prediction.trace if isinstance(event, Search)] == ["Whose house?"]
-    assert [event.outcome for event in prediction.trace if isinstance(event, Note)] == [
-        "nothing to search for: the question itself is searched"
-    ]
 
 
 def test_react_forces_an_answer_when_finishing_without_one() -> None:
@@ -415,15 +388,6 @@ def test_vanilla_sources_shows_a_shared_passage_once() -> None:
     assert prediction.counters["failed_searches"] == 0
 
 
-def test_vanilla_sources_trims_the_web_first() -> None:
-    long = [Passage(f"{name}{i}", "", "word " * 20) for name in "lw" for i in range(2)]
-    target = ScriptedTarget([{"answer": "x"}], context_tokens=185)
-    source_map = sources(ListSource(long[:2]), ListSource(long[2:]))
-    prediction = build_program("vanilla_sources", target, source_map)(question="Capital?")
-    assert [p.id for p in prediction.passages][:2] == ["l0", "l1"]
-    assert prediction.counters["trimmed"] == 4 - len(prediction.passages) > 0
-
-
 def test_iter_retgen_searches_with_a_reasoned_draft_by_default() -> None:
     replies = [{"reasoning": f"Ann built house {i}.", "answer": "Ann"} for i in range(3)]
     target = ScriptedTarget(replies)
@@ -456,17 +420,6 @@ def test_nothing_is_no_answer(id: str, word: str) -> None:
 def test_an_answer_that_holds_the_word_is_one(id: str) -> None:
     target = ScriptedTarget([FINISH[id]("None of the above")])
     assert build_program(id, target)(question="Which?").answer == "None of the above"
-
-
-def test_self_ask_searches_the_question_where_nothing_is_the_first_follow_up() -> None:
-    target = ScriptedTarget([ask("None"), read("Ann's."), make_answer("Ann")])
-    prediction = build_program("self_ask", target)(question="Whose house?")
-    assert list_searches(prediction) == [("local", "Whose house?", 3)]
-    assert prediction.answer == "Ann"
-    later = ScriptedTarget([ask("Who built it?"), read("None."), ask("none"), {"answer": "Ann"}])
-    prediction = build_program("self_ask", later)(question="Whose house?")
-    assert (len(list_searches(prediction)), prediction.counters["forced"]) == (1, 1)
-    assert "Answer: nothing was found" in read_prompt(later)
 
 
 # What Self-Ask's reader and steps are told and shown.

@@ -126,21 +126,3 @@ def test_graph_with_nothing_relevant_ends_in_what_the_model_knows() -> None:
     calls = [event.name for event in prediction.trace if isinstance(event, Call)]
     assert calls == ["relevance", "query", "relevance", "closed"]
     assert (prediction.answer, prediction.passages, prediction.counters["dropped"]) == ("x", (), 1)
-
-
-def test_graph_asks_for_as_much_use_as_the_knob_says() -> None:
-    for useful_from, rounds in ((2, 1), (3, 2)):
-        target = ScriptedTarget(script_replies(**(JUDGED | {"utility": 2}), better_query="o", answer="x"))
-        prediction = build_program(target, form="graph", rounds=2, useful_from=useful_from)(question="Q?")
-        assert prediction.counters["selfrag_rounds"] == rounds
-
-
-def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows() -> None:
-    answers, judged = iter([{"answer": " "}, {"answer": "known"}]), script_replies(**JUDGED)
-    program = build_program(
-        ScriptedTarget(lambda r: next(answers) if last_output(r) == "answer" else judged(r)),
-        form="graph", rounds=1, top_k=2,
-    )  # fmt: skip
-    prediction = program(question="Q?")
-    assert (prediction.answer, prediction.passages) == ("known", ())
-    assert prediction.counters["lm_calls"] == 4

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,12 +13,6 @@ from ragc.targets.base import TokenLogprob
 
 def make_tokens(*tokens: tuple[str, float]) -> list[TokenLogprob]:
     return [TokenLogprob(*token) for token in tokens]
-
-
-def split_tokens(text: str, cuts: Sequence[int]) -> tuple[TokenLogprob, ...]:
-    """`text` cut into tokens at `cuts`, with the log probabilities -1, -2, and so on."""
-    edges = [0, *cuts, len(text)]
-    return tuple(TokenLogprob(text[a:b], -float(i)) for i, (a, b) in enumerate(pairwise(edges), 1))
 
 
 @pytest.mark.parametrize(
@@ -53,44 +44,6 @@ def split_tokens(text: str, cuts: Sequence[int]) -> tuple[TokenLogprob, ...]:
 )
 def test_only_the_tokens_that_spell_the_value_count(value: str, tokens: Any, expected: Any) -> None:
     assert tuple(token.logprob for token in field_tokens(make_tokens(*tokens), "answer", value)) == expected
-
-
-def test_the_tokens_are_cut_to_the_value_however_the_reply_is_cut() -> None:
-    value = 'He said "no" — in \n Zürich \\ 1901 \U0001f600'
-    for raw in (
-        json.dumps({"reasoning": 'the "sentence": "x" is', "sentence": value}),
-        json.dumps({"reasoning": "r", "sentence": value}, ensure_ascii=False),
-        json.dumps({"sentence": value}, indent=2),
-    ):
-        for step in (1, 2, 3, 7, 50):
-            made_of = split_tokens(raw, range(step, len(raw), step))
-            tokens = field_tokens(made_of, "sentence", value)
-            assert "".join(token.token for token in tokens) == value
-            assert {token.logprob for token in tokens} <= {token.logprob for token in made_of}
-    raw = '{"sentence": "ab cd"}'
-    assert field_tokens(split_tokens(raw, (10, 14, 16)), "sentence", "ab cd") == (
-        TokenLogprob("ab", -3.0), TokenLogprob(" cd", -4.0),
-    )  # fmt: skip
-
-
-def test_marks_of_a_vocabulary_are_read_as_white_space_only_where_they_must() -> None:
-    tokens = make_tokens(('{"answer": "', -1), ("a▁b", -2), ('"}', -3))
-    assert field_tokens(tokens, "answer", "a▁b") == (TokenLogprob("a▁b", -2),)
-    assert field_tokens(tokens, "answer", "a b") == (TokenLogprob("a b", -2),)
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [
-        [('{"answer": "Z', -1), ("\ufffd", -2), ("\ufffd", -3), ("rich", -4), ('"}', -5)],
-        [('{"answer": "Z', -1), ("Ã", -2), ("¼", -3), ("rich", -4), ('"}', -5)],
-    ],
-)
-def test_characters_that_tokens_share_are_whole_again_and_no_token_is_lost(tokens: Any) -> None:
-    assert field_tokens(make_tokens(*tokens), "answer", "Zürich") == tuple(
-        make_tokens(("Z", -1), ("ü", -2), ("", -3), ("rich", -4))
-    )
-    assert field_tokens(make_tokens(*tokens), "answer", "Zrüich") == ()
 
 
 def test_a_text_beyond_ascii_keeps_all_its_characters() -> None:

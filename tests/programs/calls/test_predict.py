@@ -21,7 +21,7 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.text import escape_numbers, escape_value
 from ragc.errors import ParseFailure, RagcError
-from ragc.programs import method, trace
+from ragc.programs import trace
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
@@ -187,23 +187,6 @@ def test_dspys_trace_and_usage_are_kept() -> None:
     ] * 2
     assert first.get_lm_usage()["ragc/scripted"]["prompt_tokens"] > 0
     assert second.get_lm_usage() == {}
-
-
-def test_dspys_trace_holds_the_latest_entries_of_calls_and_of_programs() -> None:
-    call = build(answering())
-    program = method("no_retrieval").build(Runtime({"main": answering()}), {})
-    runs: list[Callable[[int], object]] = [
-        lambda number: call(question=f"Where {number}?", passages=PASSAGES),
-        lambda number: program(question=f"Where {number}?"),
-    ]
-    for run in runs:
-        with dspy.context(trace=[], max_trace_size=2):
-            for number in range(4):
-                run(number)
-            assert [inputs["question"] for _, inputs, _ in dspy.settings.trace] == ["Where 2?", "Where 3?"]
-    with dspy.context(trace=[], max_trace_size=0):
-        program(question="Where?")
-        assert dspy.settings.trace == []
 
 
 def set_signature(change: Callable[[Any], Any]) -> Callable[[RagPredict], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import dspy
@@ -15,7 +14,7 @@ from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
-from ragc.targets.base import ChatRequest, Reply
+from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
 GGATRIEVAL = Method(
@@ -143,20 +142,6 @@ def test_one_round_parses_aligns_selects_verifies_and_answers() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("knobs", "noted"),
-    [
-        ({"candidates": 10, "window": 10}, True),
-        ({"candidates": 11, "window": 10}, False),
-        ({"candidates": 6, "window": 10, "rounds": 2}, False),
-        ({"fga_rerank": False}, False),
-    ],
-)
-def test_it_is_noted_that_the_order_of_one_window_decides_little(knobs: dict[str, Any], noted: bool) -> None:
-    prediction = build_program(target(), **{"rounds": 1, **knobs})(question=QUESTION)
-    assert ("order" in notes(prediction)) is noted
-
-
 def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
     model, source = target(), ListSource(texts(60))
     prediction = build_program(model, source)(question=QUESTION)
@@ -203,26 +188,6 @@ def test_irrelevant_documents_are_left_out_of_all_but_the_counts() -> None:
     assert [p.id for p in prediction.passages] == ["p2", "p5"]
     assert [prediction.counters[name] for name in ("irrelevant", "full", "partial", "none")] == [4, 2, 2, 2]
 
-    nothing = target(script={"condense": {"summary": "irrelevant"}})
-    prediction = build_program(nothing, doc_condense=True)(question=QUESTION)
-    assert (prediction.passages, prediction.counters["rounds"], prediction.counters["irrelevant"]) == (
-        (),
-        4,
-        24,
-    )
-    assert counts(nothing) == {"parse": 1, "align": 24, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
-
-
-def test_a_round_of_irrelevant_documents_keeps_the_choice_and_does_not_verify_it_again() -> None:
-    def condense(request: ChatRequest) -> Said:
-        early = any(f"Title0{n}" in request.messages[-1].content for n in range(6))
-        return {"summary": "In short." if early else "irrelevant"}
-
-    model = target(script={"condense": condense})
-    prediction = build_program(model, doc_condense=True)(question=QUESTION)
-    assert (counts(model)["select"], counts(model)["verify"], prediction.counters["rounds"]) == (1, 1, 4)
-    assert [p.id for p in prediction.passages] == ["p2", "p5", "p1", "p4", "p0"]
-
 
 def test_gold_sub_questions_are_searched_and_shown_when_asked_for() -> None:
     narrower = ["When was it written?", " ", "Where was it?"]
@@ -237,58 +202,6 @@ def test_gold_sub_questions_are_searched_and_shown_when_asked_for() -> None:
         assert all(f"Question: {listed}\n" in prompt for prompt in read_prompts(model, which))
     for which in ("parse", "align", "imagine"):
         assert not any("In particular" in prompt for prompt in read_prompts(model, which))
-
-
-def test_gold_sub_questions_are_not_used_otherwise_and_their_lack_is_noted() -> None:
-    plain, with_gold, without = target(), target(), target()
-    build_program(plain)(question=QUESTION)
-    build_program(with_gold)(question=QUESTION, sub_questions=["When was it?"])
-    prediction = build_program(without, asqa_sub_questions=True)(question=QUESTION)
-    prompts = [[request.messages for request in model.requests] for model in (plain, with_gold, without)]
-    assert prompts[0] == prompts[1] == prompts[2]
-    assert notes(prediction)["sub-questions"] == "none came with the question"
-
-
-@pytest.mark.parametrize(
-    ("knobs", "n"), [({}, 1), ({"verify_demo": 2}, 2), ({"icl_n": 0}, 0), ({"verify_demo": 0}, 0)]
-)
-def test_the_verifying_call_is_shown_questions_with_their_answers(knobs: dict[str, int], n: int) -> None:
-    model = target()
-    program = build_program(model, rounds=2, **knobs)
-    predictors: Any = dict(program.named_predictors())
-    predictors["verify"].demos = [{"question": "q", "documents": ["d"], "sufficient": "YES"}]
-    predictors["answer"].demos = [
-        {"question": f"Which {i}?", "passages": ["d"], "answer": f"This {i}"} for i in range(3)
-    ]
-    program(question=QUESTION)
-    request = next(request for request in model.requests if stage(request) == "verify")
-    assert len(request.messages) == 2
-    shown = [f"Which {i}?\nThis {i}" in request.messages[-1].content for i in range(3)]
-    assert shown == [i < n for i in range(3)]
-    assert ("Examples:" in request.messages[-1].content) is (n > 0)
-    assert ("Examples:" in request.messages[0].content) is (n > 0)
-
-
-def test_an_evaluator_may_drop_candidates_before_they_are_aligned() -> None:
-    def grade(request: ChatRequest) -> Said:
-        passage = request.messages[-1].content
-        return {"grade": {"points": 80 if "BOOK" in passage else -20 if "WROTE" in passage else 0}}
-
-    for keep, ids in (
-        (0.0, ["p2", "p5", "p0", "p3"]),
-        (0.5, ["p2", "p5"]),
-        (-1.0, ["p2", "p5", "p1", "p4", "p0"]),
-    ):
-        model = target(script={"grade": grade})
-        prediction = build_program(model, rounds=1, crag_filter=True, crag_keep=keep)(question=QUESTION)
-        assert [p.id for p in prediction.passages] == ids
-        assert len(read_prompts(model, "grade")) == 6
-        assert prediction.counters["filtered"] == 6 - counts(model)["align"]
-        assert prediction.counters["irrelevant"] == 0
-    nothing = target(script={"grade": {"grade": {"points": -100}}})
-    prediction = build_program(nothing, crag_filter=True)(question=QUESTION)
-    assert (prediction.answer, prediction.passages) == ("Anna.", ())
-    assert counts(nothing) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
 
 
 def test_an_unreadable_grade_is_zero() -> None:
@@ -358,12 +271,6 @@ def test_a_query_may_build_on_the_one_that_found_the_document() -> None:
     assert queries["prevQ"][2].startswith(f"{first}\nTitle05")
 
 
-def test_documents_in_queries_are_cut() -> None:
-    source = ListSource([Passage(f"p{i}", "", "wrote the red book " * 400) for i in range(12)])
-    build_program(target(), source, rounds=2)(question=QUESTION)
-    assert len(source.queries[1][0]) <= len(QUESTION) + 1 + 800
-
-
 def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
     model, source = target(), ListSource(texts(60))
     build_program(model, source, scqu=False)(question=QUESTION)
@@ -372,14 +279,6 @@ def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
     align_request = next(request for request in model.requests if stage(request) == "align")
     assert align_request.schema is not None
     assert list(align_request.schema["properties"]) == ["aligned"]
-
-
-def test_parts_are_reworded_only_where_another_round_may_come() -> None:
-    for rounds, outputs in ((1, ["aligned"]), (2, ["aligned", "synonyms"])):
-        model = target()
-        build_program(model, rounds=rounds)(question=QUESTION)
-        schemas = [r.schema["properties"] for r in model.requests if r.schema and stage(r) == "align"]
-        assert {tuple(schema) for schema in schemas} == {tuple(outputs)}
 
 
 def test_rounds_end_when_nothing_new_is_found() -> None:
@@ -407,20 +306,6 @@ def test_top_up_fills_with_the_next_best(top_up: bool, ids: list[str]) -> None:
     prediction = build_program(model, rounds=1, top_up=top_up)(question=QUESTION)
     assert [p.id for p in prediction.passages] == ids
     assert titles(read_prompts(model, "answer")[0]) == [f"Title0{id[1]}" for id in ids]
-
-
-@pytest.mark.parametrize(("rerank", "ids"), [(True, ["p9", "p2", "p5"]), (False, ["p9", "p0", "p1"])])
-def test_top_up_prefers_new_documents_that_align_better(rerank: bool, ids: list[str]) -> None:
-    def select(request: ChatRequest) -> Said:
-        last = "Title09" in request.messages[-1].content
-        shown_titles = titles(request.messages[-1].content)
-        return {"ids": [shown_titles.index("Title09") + 1] if last else [1, 2, 3]}
-
-    words = ("nothing here", "Anna WROTE it", "Anna wrote the\nred BOOK")
-    source = ListSource([Passage(f"p{i}", f"Title{i:02d}", words[2 * (i in (2, 5))]) for i in range(10)])
-    knobs = {"candidates": 5, "rounds": 2, "k_support": 3, "scqu": False, "fga_rerank": rerank}
-    prediction = build_program(target(script={"select": select}), source, **knobs)(question=QUESTION)
-    assert [p.id for p in prediction.passages] == ids
 
 
 @pytest.mark.parametrize(
@@ -496,66 +381,11 @@ def test_a_question_without_parts_is_one_component() -> None:
     assert f"Components:\n[1] {QUESTION}\nPassage:" in read_prompts(model, "align")[0]
 
 
-@pytest.mark.parametrize(
-    ("form", "task", "stands"),
-    [("cited", "in one paragraph", False), ("cited_list", "each in few words", False), ("short", "", True)],
-)
-def test_with_nothing_to_cite_no_marks_are_demanded(form: str, task: str, stands: bool) -> None:
-    model = target()
-    prediction = build_program(model, ListSource([]), answer_format=form)(question=QUESTION)
-    request = model.requests[-1]
-    assert ("Passages:\nnone" in request.messages[-1].content) is stands
-    assert task in request.messages[0].content
-    assert ("[1]" in request.messages[0].content) is False
-    assert ("answer" in notes(prediction)) is not stands
-    assert prediction.passages == ()
-
-
 def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
     model, source = target(script={"select": {"ids": []}}), ListSource(texts(60))
     prediction = build_program(model, source, rounds=2, top_up=False)(question=QUESTION)
     assert source.queries == [(QUESTION, 6), (QUESTION, 12)]
     assert (counts(model)["verify"], prediction.passages) == (0, ())
-
-
-def test_a_cut_alignment_loses_its_last_match_only() -> None:
-    whole = json.dumps(
-        {
-            "aligned": [
-                {"component": 1, "segment": "wrote", "same": True},
-                {"component": 2, "segment": "the red book", "same": True},
-            ],
-            "synonyms": [],
-        }
-    )
-    for end, label in ((len(whole) - 2, "full"), (whole.index("the red"), "partial"), (12, "none")):
-        cut = Reply(whole[:end], finish="length")
-        model = target(script={"align": lambda request, cut=cut: cut})
-        prediction = build_program(model, ListSource(texts(60)[2::3]), rounds=2)(question=QUESTION)
-        assert prediction.counters[label] == 12
-
-
-def test_more_parts_than_an_alignment_can_name_are_dropped_and_counted() -> None:
-    parts = ["who", "wrote", "the red book", "in Rome", "in Bonn", "in Kyiv", "in Oslo", "in Lima", "in Bern"]
-    question = (
-        "Who wrote the red book of travels in Rome or in Bonn or in Kyiv or in Oslo or in Lima or in Bern?"
-    )
-    model = target(
-        script={
-            "parse": {
-                **dict.fromkeys(SLOTS, ""),
-                **dict(zip(SLOTS, parts, strict=False)),
-                "apposition": ", ".join(parts[:1:-1]),
-            },
-            "align": {"aligned": [], "synonyms": []},
-            "select": {"ids": [1]},
-        }
-    )
-    prediction = build_program(model, ListSource(texts(1)), rounds=1)(question=question)
-    prompt = read_prompts(model, "align")[0]
-    assert "[8]" in prompt
-    assert "[9]" not in prompt
-    assert prediction.counters["dropped"] == 1
 
 
 def finding(component: int, sentence: int, segment: str, *, same: bool = True) -> dict[str, Any]:

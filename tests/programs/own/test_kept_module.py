@@ -178,12 +178,6 @@ def test_a_script_and_a_function_are_refused_before_anything_is_sent(folder: Pat
 
     with pytest.raises(UsageError, match="Inside is defined in no module that can be imported"):
         compiled(tmp_path / "out2", Inside)
-    program = ragc.program(Inside, main=ScriptedTarget([]), store=False)
-    from ragc.compiled.base import CompiledProgram
-
-    program_again = CompiledProgram.of(program, provenance={}, recipe="", run={})
-    with pytest.raises(UsageError, match="put the class into a module of its own"):
-        program_again.save(tmp_path / "out3", program)
 
 
 def test_a_predictor_of_dspys_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

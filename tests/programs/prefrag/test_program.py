@@ -118,29 +118,6 @@ def test_a_query_that_is_asked_again_goes_to_the_other_source_once_and_then_ends
     assert [prediction.counters[name] for name in names] == [1, 1, 0, 1, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("knobs", "steps", "searched"),
-    [
-        ({"pref_style": "prompt"}, ["local", "local", "web"], ["local", "web"]),
-        ({"pref": False, "free_choice": True}, ["web", "web", "local"], ["web", "local"]),
-        ({"pref": False, "free_choice": True}, ["web", "web", "web"], ["web", "local", "wiki"]),
-        ({}, ["wiki", "wiki", "wiki"], ["local", "wiki", "web"]),
-        ({}, ["local", "local", "web"], ["local", "web", "wiki"]),
-    ],
-)
-def test_a_query_that_is_asked_again_goes_to_each_source_that_was_not_asked_for_it(
-    knobs: dict[str, Any], steps: list[str], searched: list[str]
-) -> None:
-    names = ("local", "web", "wiki") if "wiki" in searched else ("local", "web")
-    replies: list[Any] = [look("q1", f"search_{name}") for name in steps]
-    rest = [FORCED] if len(searched) < len(steps) else [look("q1", "search_local"), FORCED]
-    target = ScriptedTarget([*replies, *rest])
-    prediction = build_program(target, {name: source(name) for name in names}, **knobs)(question="Capital?")
-    assert searches(prediction) == [(name, "q1") for name in searched]
-    assert (prediction.answer, target.replies_left, prediction.counters["switches"]) == ("forced", 0, 0)
-    assert (prediction.counters["repeats"], prediction.counters["dropped"]) == (len(searched) - 1, 1)
-
-
 def test_a_repeated_query_may_be_searched_again() -> None:
     target = ScriptedTarget([look("q1"), look("Q1"), NO, look("q1"), YES, FORCED])
     prediction = build_program(target, no_repeats=False, compare_key="subquery", max_step=2)(
@@ -264,14 +241,6 @@ def test_of_several_sources_the_preferred_one_is_asked_first_then_the_one_named(
     ]  # fmt: skip
 
 
-def test_of_several_sources_a_step_may_name_the_preferred_one_and_nothing_is_compared() -> None:
-    sources = {name: source(name) for name in ("local", "web", "wiki")}
-    target = ScriptedTarget([look("q1", "search_local"), look("q2", "search_local"), end("Paris")])
-    prediction = build_program(target, sources, compare_first=True)(question="Capital?")
-    assert searches(prediction) == [("local", "q1"), ("local", "q2")]
-    assert (prediction.answer, prediction.counters["used_local"], target.replies_left) == ("Paris", 2, 0)
-
-
 def test_the_first_search_may_be_compared_and_by_the_query_too() -> None:
     target = ScriptedTarget([look("q1"), NO, end("Paris")])
     prediction = build_program(target, compare_first=True, compare_key="subquery")(question="Capital?")
@@ -302,34 +271,12 @@ def test_a_comparison_may_say_how_sure_it_is(sure: int, threshold: float, stays_
     assert (fields["confidence"]["minimum"], fields["confidence"]["maximum"]) == (0, 100)
 
 
-def test_yes_or_no_stands_in_the_schema_of_both_answers() -> None:
-    target = ScriptedTarget([look("q1"), {"answer": "no"}])
-    knobs: dict[str, Any] = {"answer_format": "yesno", "strict_budget": True, "max_step": 1}
-    assert build_program(target, **knobs)(question="Is it?").answer == "no"
-    assert fields_of(target.requests[0], "Finish")["answer"]["enum"] == ["yes", "no"]
-    assert target.requests[1].schema["properties"]["answer"]["enum"] == ["yes", "no"]  # type: ignore[index]
-
-
 @pytest.mark.parametrize(("knobs", "left"), [({}, "3 2 1 2"), ({"strict_budget": True}, "2 1 0")])
 def test_a_step_is_told_how_many_may_follow_it_a_supplement_counted(knobs: dict[str, Any], left: str) -> None:
     target = ScriptedTarget([look("q1"), look("q2"), YES, end("Rome", "INCORRECT"), end("Paris")])
     build_program(target, **knobs)(question="Capital?")
     prompts = [inputs_of(request) for request in target.requests]
     assert " ".join(p.partition("Steps left: ")[2] for p in prompts if "Steps left: " in p) == left
-
-
-def test_new_passages_are_numbered_on_and_a_known_one_keeps_its_number() -> None:
-    class Growing(ListSource):
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            at = int(query[1:])
-            return tuple(Hit(p, 1.0) for p in self.passages[at : at + 2])
-
-    local = Growing(source("local").passages)
-    target = ScriptedTarget([look("q0"), look("q1"), YES, end("Paris")])
-    build_program(target, {"local": local, "web": source("web")})(question="Capital?")
-    known = "Known: [1] local title 0\nlocal text 0\n[2] local title 1\nlocal text 1"
-    new = "New: [2] local title 1\nlocal text 1\n[3] local title 2\nlocal text 2"
-    assert f"{known}\n{new}" in inputs_of(target.requests[2])
 
 
 @pytest.mark.parametrize("nothing", ["", "None"])
@@ -386,22 +333,6 @@ def test_where_the_preferred_source_finds_nothing_the_other_is_asked_unasked(los
     assert prediction.counters["failed_searches"] == isinstance(lost, BrokenSource)
 
 
-def test_a_step_is_a_search_or_a_finish_and_the_schema_has_the_fields_of_one_of_them() -> None:
-    target = ScriptedTarget([end("Paris")])
-    build_program(target)(question="Capital?")
-    schema = target.requests[0].schema
-    assert schema is not None
-    assert list(schema["properties"]) == ["thought", "step"]
-    assert schema["properties"]["step"] == {"anyOf": [{"$ref": "#/$defs/Search"}, {"$ref": "#/$defs/Finish"}]}
-    for name, fields in (
-        ("Search", ["action", "action_input"]),
-        ("Finish", ["action", "answer", "explanation", "grade", "improvement"]),
-    ):
-        part = schema["$defs"][name]
-        assert (list(part["properties"]), part["required"]) == (fields, fields)
-        assert part["additionalProperties"] is False
-
-
 def test_a_third_source_may_be_preferred() -> None:
     sources = {name: source(name) for name in ("local", "web", "wiki")}
     target = ScriptedTarget([look("q1", "search_web"), look("q2", "search_local"), NO, end("Paris")])
@@ -431,28 +362,3 @@ def test_what_does_not_fit_is_left_out_oldest_first_and_counted() -> None:
     assert (
         build_program(tiny, {"local": long("local"), "web": long("web")})(question="Capital?").passages == ()
     )
-
-
-def test_a_comparison_leaves_out_the_oldest_of_what_is_known_first() -> None:
-    class Long(ListSource):
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            return (Hit(Passage(query, "", f"{query} " * 300), 1.0),)
-
-    replies: list[Any] = [look("first"), look("second"), YES, look("third"), YES, end("Paris")]
-    target = ScriptedTarget(replies, context_tokens=1100)
-    prediction = build_program(target, {"local": Long([]), "web": Long([])})(question="Capital?")
-    assert (prediction.answer, target.replies_left) == ("Paris", 0)
-    compared = inputs_of(target.requests[4])
-    assert [compared.count(name) for name in ("first", "second", "third")] == [0, 300, 300]
-
-
-@pytest.mark.parametrize("thoughts", [True, False])
-def test_the_trajectory_shows_earlier_thoughts_or_searches_and_results_alone(thoughts: bool) -> None:
-    first, bad = look("Paris river"), end("Seine", "INCORRECT")
-    first["thought"], bad["thought"] = "the river is missing", "it may be the Seine"
-    target = ScriptedTarget([first, {"analysis": "new", "status": True}, bad, end("Paris")])
-    build_program(target, compare_first=True, thoughts=thoughts)(question="Capital?")
-    last = inputs_of(target.requests[-1])
-    assert "Paris river" in last
-    assert "Seine" in last
-    assert [thought in last for thought in (first["thought"], bad["thought"])] == [thoughts, thoughts]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, ClassVar
 
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.crag_api import is_named_in
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource, ScriptedTarget
-from tests.paths import SHARED_DATA
 from tests.programs.ragx.common import (
     METHOD,
     QUESTION,
@@ -127,21 +124,6 @@ def test_names_may_stand_in_the_question_in_another_form(
     prediction = build_program(target, {"kg": kg}, source_policy="kg")(question=question)
     assert [query for query, _ in kg.queries] == queries
     assert prediction.counters["dropped"] == (queries == [question])
-
-
-def test_real_questions_without_a_name_reach_the_api_and_their_names_are_accepted() -> None:
-    path = SHARED_DATA / "crag" / "questions.jsonl"
-    if not path.is_file():
-        pytest.skip(f"{path} is not here")
-    texts = [json.loads(line)["question"] for line in path.read_text(encoding="utf-8").splitlines()]
-    for text in texts:
-        kg = ListSource(passages(2, "k"))
-        none = ScriptedTarget(by_field(entities={"items": []}))
-        build_program(none, {"kg": kg}, source_policy="kg")(question=text)
-        assert [query for query, _ in kg.queries] == [text]
-        longest = max(text.split(), key=len)
-        assert is_named_in(longest, text, "person")
-        assert not is_named_in("Ouagadougou Municipal", text, "company")
 
 
 def test_the_router_may_be_the_proxy() -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import dspy
 import pytest
 
 from ragc import metrics
@@ -17,7 +16,6 @@ from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.programs.base import RagProgram
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Search
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
@@ -197,15 +195,6 @@ def test_collected_demonstrations_hold_their_domain_and_are_shown_by_it() -> Non
     assert examples(again) == ["Which song is red"]
 
 
-def test_dspy_bootstraps_a_program_that_already_shows_some() -> None:
-    program: Any = build_program(ScriptedTarget(script_replies()), icl_domain="same")
-    program.answer.demos = DEMOS
-    examples = [dspy.Example(question=q.question).with_inputs("question") for q in TRAIN]
-    boot = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=3, max_labeled_demos=0)
-    compiled: Any = boot.compile(program, trainset=examples)
-    assert [d["domain"] for d in compiled.answer.demos] == ["movie", "music", "movie"]
-
-
 @pytest.mark.parametrize("alone", ["green", UNSURE])
 def test_known_answers_teach_the_stage_that_reads(alone: str) -> None:
     target = ScriptedTarget(script_replies(lambda r: "no" if "Passages" in r.messages[-1].content else alone))
@@ -214,10 +203,3 @@ def test_known_answers_teach_the_stage_that_reads(alone: str) -> None:
     assert [d["answer"] for d in pool.demos["answer"]] == ["red", "red"]
     assert all("Thing 0 is red." in d["passages"] for d in pool.demos["answer"])
     assert pool.demos["closed"] == ()
-
-
-def test_the_first_stage_is_asked_again_when_nothing_is_known() -> None:
-    target = ScriptedTarget(script_replies())
-    prediction = build_program(target, source_policy="predefined_web")(question="Which film is it?")
-    assert [event.name for event in prediction.trace if isinstance(event, Call)] == ["closed"]
-    assert not any(isinstance(event, Search) for event in prediction.trace)

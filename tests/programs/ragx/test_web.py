@@ -72,14 +72,6 @@ def test_noise_comes_from_the_questions_own_pages_and_is_not_shown_twice(kind: A
     assert len(drawn) > 8
 
 
-def test_noise_of_a_page_that_is_shown_whole_is_nothing() -> None:
-    pages = [Passage(f"p{i}", "", f"Adele sang song {i}.") for i in range(4)]
-    program = build_program(ScriptedTarget(by_field()), {"web": GivenSource(pages)}, noise_n=3, top_k=3)
-    assert [p.id for p in program(question=QUESTION, context_ids=("p2",)).passages] == ["p2"]
-    other = build_program(ScriptedTarget(by_field()), {"web": Bm25Source(pages)}, noise_n=3, top_k=1)
-    assert len(other(question=QUESTION, context_ids=("lost",)).passages) == 4
-
-
 @pytest.mark.parametrize(
     ("share", "expected"),
     [(0.0, ["w0", "w1", "w2", "w3"]), (0.5, ["d0", "d1", "w0", "w1"]), (1.0, ["d0", "d1", "d2", "d3"])],
@@ -115,37 +107,6 @@ def test_broad_keeps_only_chunks_that_start_in_the_best_blocks() -> None:
     assert (narrow.counters["searches"], wide.counters["searches"]) == (2, 1)
 
 
-def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as_deep() -> None:
-    long = Passage("long", "", " ".join(f"Sentence {i} is here." for i in range(600)))
-    block = chunk_passage(long, 1024)[1]
-
-    class Middle(Cutting):
-        """Its one long block is the middle of the second page, whose chunks come last first."""
-
-        def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
-            parts = super().rechunk(chunk_size, overlap).passages
-            return ListSource([block] if chunk_size == 1024 else list(reversed(parts)))
-
-    first = Passage("first", "", "Another page. " * 200)
-    program = build_program(
-        ScriptedTarget(by_field()), {"web": Middle([first, long])}, broad=True, broad_chunk=1024, broad_k=20
-    )
-    shown_passages = program(question=QUESTION).passages
-    end = block.start + len(block.text)
-    held = [part for part in chunk_passage(long, 200) if block.start <= part.start < end]
-    assert list(shown_passages) == held[::-1][:3]
-    assert len(held) < len(chunk_passage(long, 200)[1:-1])
-    assert program.web.queries == [(QUESTION, 20 * 6)]
-
-
-def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:
-    sources = {"web": ListSource(passages(9))}
-    knobs = {"broad": True, "broad_k": 20, "broad_chunk": 1024, "chunk_size": 200}
-    program = build_program(ScriptedTarget(by_field()), sources, overlap=0.5, **knobs)
-    program(question=QUESTION)
-    assert sorted(k for _, k in sources["web"].queries) == [20, 20 * 11]
-
-
 def test_rerank_keeps_the_best_of_a_pool_and_drops_numbers_that_are_not_there() -> None:
     target = ScriptedTarget(by_field(order=[[4, 0, 99, 4, 2]]))
     prediction = build_program(target, rerank=True, pool=5, top_n=3)(question=QUESTION)
@@ -154,14 +115,3 @@ def test_rerank_keeps_the_best_of_a_pool_and_drops_numbers_that_are_not_there() 
     assert prediction.counters["dropped"] == 2  # 0 and 99; the one that came twice is there
     assert "w text 4" in target.requests[0].messages[-1].content
     assert "w text 5" not in target.requests[0].messages[-1].content
-
-
-def test_a_pool_that_does_not_fit_is_ranked_as_far_as_it_does() -> None:
-    long = [Passage(f"p{i}", "", "word " * 60) for i in range(5)]
-    target = ScriptedTarget(by_field(order=[[2, 5]]), context_tokens=400)
-    prediction = build_program(target, {"web": ListSource(long)}, rerank=True, pool=5, top_n=1)(
-        question=QUESTION
-    )
-    assert [p.id for p in prediction.passages] == ["p1"]
-    assert prediction.counters["trimmed"] > 0
-    assert prediction.counters["dropped"] == 1

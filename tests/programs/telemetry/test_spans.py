@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -166,15 +165,6 @@ def test_secrets_and_long_texts_are_not_sent(collector: Collector) -> None:
     assert longest <= LONGEST + 1
 
 
-def test_off_is_off(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    flush()
-    for value in ("", "0"):
-        monkeypatch.setenv("RAGC_OTEL", value)
-        ask()
-    flush()
-    assert collector.spans == []
-
-
 def test_without_the_library_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_OTEL", "1")
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
@@ -227,7 +217,5 @@ def test_a_collector_that_is_away_holds_up_no_end() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     environment |= {"PYTHONPATH": str(ROOT / "src"), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     command = [sys.executable, "-c", code]
-    begun = time.monotonic()
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
     assert "Failed to export" in ended.stderr
-    assert time.monotonic() - begun < 7  # OpenTelemetry's own limit is 10 s

@@ -7,9 +7,8 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import dspy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,23 +23,15 @@ from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.demos.pool import Demonstration, DemoPool, balance_labels
-from ragc.optimizers.candidates.space import ProgramSpace
 from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.programs import method
 from ragc.prompts.model import NotExpressible
-from ragc.recipe.values import DEMO_KINDS
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
-from ragc.task.baseline import label_field
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
-from tests.optimizers.colours import RECIPE, Run, colour_of, needs_demos, write_data
+from tests.optimizers.colours import Run, colour_of, needs_demos, write_data
 from tests.support.colours import COLOURS
-
-SPACE = ProgramSpace(
-    (), method("self_eval").knobs, demos=2, demo_sets=3, demo_kinds=DEMO_KINDS, predictors=("answer", "gate")
-)
 
 
 def judging(request: ChatRequest) -> dict[str, Any]:
@@ -95,13 +86,6 @@ def test_bootstrapped_labelled_and_filled_are_what_they_say(folder: Path) -> Non
     )
 
 
-def test_without_the_kind_labelled_nothing_more_is_asked(folder: Path) -> None:
-    one, two = ScriptedTarget(judging), ScriptedTarget(judging)
-    for target, named in ((one, "filled"), (two, "bootstrapped")):
-        shown(builder_of(folder, kinds(named), 'program="self_eval"', target=target))
-    assert len(one.requests) == len(two.requests)
-
-
 def test_judgement_calls_are_shown_balanced_by_what_they_decided(folder: Path) -> None:
     def knows_some(request: ChatRequest) -> dict[str, Any]:
         number = request.messages[-1].content.rpartition("thing number")[2].split("?")[0]
@@ -132,13 +116,6 @@ def test_labels_differ_by_one_at_most_unless_one_ran_out(labels: list[str], numb
     assert all(
         taken[label] == held[label] or taken[label] >= max(taken.values(), default=0) - 1 for label in held
     )
-
-
-def test_a_judgement_is_an_output_of_a_closed_set() -> None:
-    assert label_field(dspy.Signature("text -> reasoning: str, fits: bool")) == "fits"
-    literal = dspy.Signature("text -> x").with_updated_fields("x", Literal["yes", "no"])
-    assert label_field(literal) == "x"
-    assert label_field(dspy.Signature("text -> answer: str, n: int")) == ""
 
 
 def test_a_program_without_judgement_calls_is_not_balanced(folder: Path) -> None:
@@ -234,14 +211,3 @@ def test_another_domain_shares_no_question_with_this_one(folder: Path) -> None:
 def test_what_cannot_be_searched_is_told_by_its_line(folder: Path, setting: str, says: str) -> None:
     with pytest.raises(RecipeError, match=says):
         recipes.load(folder / "recipe.toml", (setting,))
-
-
-def test_every_kind_is_tried_first_and_one_alone_adds_no_dimension() -> None:
-    assert [one.demo_kind for one in SPACE.screening()] == list(DEMO_KINDS)
-    frozen = replace(SPACE, demo_kinds=("balanced",))
-    assert frozen.size == SPACE.size - 1 == replace(SPACE, demo_kinds=("filled",)).size
-    assert [one.demo_kind for one in frozen.screening()] == ["balanced"]
-    assert frozen.baseline().demo_kind == "filled"
-    plain = recipes.parse(RECIPE, files=False)
-    assert plain.search.demo_kinds == ("filled",)
-    assert recipes.parse(plain.to_toml(), files=False) == plain

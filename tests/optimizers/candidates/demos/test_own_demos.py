@@ -8,31 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import optuna
-
 from ragc import recipe as recipes
 from ragc.compiled.base import load
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
-from ragc.optimizers.search.parameters import suggest
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
-from ragc.programs import method
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
 
-KIND = method("self_eval").knobs
-SPACE = ProgramSpace((), KIND, demos=3, demo_sets=4, predictors=("answer", "closed", "gate"))
 GATED = ('program="self_eval"', "search.knobs=[]", "search.demos=2")
-
-
-def drawn(seed: int, space: ProgramSpace = SPACE) -> Candidate:
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-    return suggest(SearchSpace((space,)), study.ask())
 
 
 def gated(request: ChatRequest) -> dict[str, Any]:
@@ -46,29 +34,6 @@ def builder_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -
     recipe = recipes.load(folder / "recipe.toml", (*GATED, *sets))
     task = prepare(recipe, store=CallStore(None), targets={"main": target or ScriptedTarget(gated)})
     return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
-
-
-def test_most_candidates_share_one_set_and_each_predictor_may_show_its_own() -> None:
-    seen = [drawn(seed) for seed in range(120)]
-    shared = [c for c in seen if c.demos and not c.own_demos]
-    own = [c.own_demos for c in seen if c.own_demos]
-    assert len(shared) > 30
-    assert {name for one in own for name in one} == set(SPACE.predictors)
-    assert {one[name] for one in own for name in one} >= {(0, 0), (1, 3), (3, 2)}
-    assert all(shown != (c.demos, c.demo_set) for c in seen for shown in c.own_demos.values())
-    assert not any(c.own_demos for c in seen if not c.demos)
-
-
-def test_each_predictor_is_moved_alone_and_there_is_an_end() -> None:
-    first = replace(SPACE.baseline(), demos=3)
-    tried, candidates = {first.mark}, list[Candidate]()
-    while (other := SPACE.next_own_demo_set(first, tried)) is not None:
-        tried.add(other.mark)
-        candidates.append(other)
-    assert [len(one.own_demos) for one in candidates] == [1] * 12
-    assert candidates[3].own_demos == {"answer": (0, 0)}
-    assert {name for one in candidates for name in one.own_demos} == set(SPACE.predictors)
-    assert SPACE.next_own_demo_set(SPACE.baseline(), set()) is None
 
 
 def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:

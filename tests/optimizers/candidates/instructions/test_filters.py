@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from ragc.optimizers.candidates.instructions.filters import (
 )
 from ragc.records import Passage, Question
 from ragc.task.answering import Row
-from tests.examples import thorough
 from tests.paths import ROOT
 from tests.support.rows import read_rows
 
@@ -118,16 +115,6 @@ def test_a_real_question_copied_into_an_instruction_is_seen_and_general_english_
         text = question.question.upper() if question.question.isascii() else question.question
         shouted = text.replace("?", " ??").replace(",", "")
         assert texts.copied_in(f"Answer shortly. For example: {shouted} needs one word."), question.question
-
-
-@thorough
-def test_general_english_passes_beside_all_passages_of_a_data_set() -> None:
-    with gzip.open(data_folder() / "hotpotqa/corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        passages = tuple(Passage(row["id"], row["title"], row["text"]) for row in map(json.loads, lines))
-    row = Row(Question("q", "Who?", ("x",)), "x", passages, {}, {})
-    texts = TrainTexts.of([], [row])
-    assert not any(map(texts.copied_in, GENERAL))
-    assert texts.copied_in(f"As an example, {' '.join(passages[7].text.split()[3:20])}.")
 
 
 def test_a_copied_passage_or_long_answer_is_dropped_and_seven_words_are_not() -> None:

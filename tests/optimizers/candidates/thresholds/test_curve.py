@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.optimizers.candidates.thresholds.curve import (
-    Curve,
     GateOutcome,
     exact_curve,
     fit,
     is_single_gate,
-    measured_curve,
     space_thresholds,
 )
-
-KNOWN = [
-    GateOutcome("a", 0.9, low=1, high=0, present=1),  # right when it passes
-    GateOutcome("b", 0.7, low=1, high=0, present=1),
-    GateOutcome("c", 0.4, low=0, high=1, present=1),  # right when it does not
-    GateOutcome("d", 0.2, low=0, high=1, present=1),
-]
-
-
-def at(curve: Curve, threshold: float) -> float:
-    """The mean outcome of the stretch that `threshold` is in."""
-    position = next(n for n, edge in enumerate(curve.edges[1:]) if threshold <= edge)
-    return curve.means()[position]
-
-
-def test_the_present_value_is_kept_where_none_is_better() -> None:
-    result = fit(exact_curve(KNOWN, 0.0, 1.0, present=0.45), reached=4)
-    assert result.threshold == result.present == 0.45
-    assert not result.worth_a_trial
 
 
 def test_cross_validation_judges_each_question_by_what_the_others_choose() -> None:
@@ -51,35 +28,12 @@ def test_cross_validation_judges_each_question_by_what_the_others_choose() -> No
     assert not result.worth_a_trial
 
 
-def test_thresholds_that_were_tried_are_chosen_among_themselves() -> None:
-    tried = {p: {"a": v, "b": v} for p, v in [(0.0, 0.1), (0.2, 0.7), (0.5, 0.7), (0.6, 0.7), (1.0, 0.2)]}
-    curve = measured_curve(tried, present=0.0)
-    assert curve.edges == (0.0, 0.1, 0.35, 0.55, 0.8, 1.0)
-    assert fit(curve, 2).threshold == 0.5  # its stretch holds 0.45, half way from 0.1 to 0.8
-    assert not fit(curve, 2).exact
-
-
 def test_spaced_thresholds_stand_between_scores_and_part_them_evenly() -> None:
     assert space_thresholds([0.2, 0.6], 0.0, 1.0) == (0.1, 0.4, 0.8)
     assert space_thresholds([0.5, 0.5, 0.5], 0.0, 1.0) == (0.25, 0.75)
-    assert space_thresholds([-1.0, 0.5, 2.0], 0.0, 1.0) == (0.25, 0.75)
     many = space_thresholds([n / 100 for n in range(1, 100)], 0.0, 1.0, most=4)
     assert many == (0.205, 0.405, 0.595, 0.795)
-    crowded = space_thresholds([0.9 + n / 1000 for n in range(90)] + [0.1], 0.0, 1.0, most=3)
-    assert all(point > 0.9 for point in crowded)
-    assert space_thresholds([0.2, 0.6], 0.0, 1.0, most=0) == space_thresholds([2.0], 0.0, 1.0, most=0) == ()
     assert space_thresholds([2.0], 0.0, 1.0) == (0.5,)
-
-
-def test_ends_that_do_not_explain_the_present_outcomes_are_no_exact_curve() -> None:
-    assert is_single_gate(KNOWN, 0.0, 1.0, present=0.5)
-    assert not is_single_gate(
-        [*KNOWN, GateOutcome("e", 0.6, low=0, high=1, present=1)], 0.0, 1.0, present=0.5
-    )
-    assert not is_single_gate(
-        [*KNOWN, GateOutcome("e", None, low=0, high=1, present=1)], 0.0, 1.0, present=0.5
-    )
-    assert is_single_gate([GateOutcome("e", 0.5, low=0, high=1, present=1)], 0.0, 1.0, present=0.5)
 
 
 OUTCOMES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -127,16 +81,6 @@ def test_the_chosen_threshold_is_as_good_as_any_of_the_range(drawn: tuple[list[G
     assert 0.0 <= result.threshold <= 1.0
     for point, value in zip(result.points, result.means, strict=True):
         assert mean(questions, point, present) == pytest.approx(value)
-
-
-@given(gates(), st.randoms())
-def test_the_order_of_the_questions_changes_nothing(
-    drawn: tuple[list[GateOutcome], float], rng: random.Random
-) -> None:
-    questions, present = drawn
-    other = list(questions)
-    rng.shuffle(other)
-    assert fit(exact_curve(questions, 0.0, 1.0, present), 1) == fit(exact_curve(other, 0.0, 1.0, present), 1)
 
 
 @given(gates(), OUTCOMES)

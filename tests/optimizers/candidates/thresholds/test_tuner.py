@@ -13,9 +13,6 @@ from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.candidates.space import Candidate
-from ragc.optimizers.candidates.thresholds.curve import Fit
-from ragc.optimizers.candidates.thresholds.tuner import MAX_OFFERS, offers
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.calls import CallStore
@@ -218,26 +215,6 @@ def test_what_should_be_small_is_told_as_it_is(run: Run, folder: Path) -> None:
     assert 0 < record["in_sample"] < record["before"]
     assert record["threshold"] > max(percent(n) for n in range(15, 35)) / 100  # nothing is looked up
     assert min(record["means"]) == record["in_sample"]
-
-
-def fitted(threshold: float, gain: float) -> Fit:
-    return Fit(
-        points=(0.0, threshold), means=(0.5, 0.5 + gain), exact=True, present=0.0, threshold=threshold,
-        before=0.5, in_sample=0.5 + gain, validated=0.5 + gain / 2, n=9, folds=5, reached=9,
-    )  # fmt: skip
-
-
-def test_all_fitted_thresholds_are_offered_together_then_each_alone_the_best_first() -> None:
-    lead = Candidate({"a": 0.0, "b": 0.0, "c": 0.0, "k": 3}, demos=2)
-    fits = {"a": fitted(0.4, 0.1), "b": fitted(0.6, 0.2), "c": fitted(0.0, 0.0)}
-    changes = [
-        {name: value for name, value in offered.knobs.items() if lead.knobs[name] != value}
-        for offered in offers(lead, fits)
-    ]
-    assert changes == [{"a": 0.4, "b": 0.6}, {"b": 0.6}, {"a": 0.4}]
-    assert all(offered.demos == 2 for offered in offers(lead, fits))
-    assert offers(lead, {"c": fits["c"]}) == []
-    assert len(offers(lead, {**fits, "c": fitted(0.9, 0.3)})) == MAX_OFFERS
 
 
 def test_the_estimate_of_a_dry_run_counts_what_calibrating_takes(folder: Path) -> None:

@@ -133,13 +133,3 @@ def test_searches_that_were_used_are_counted_as_in_the_paper(run: Run) -> None:
         assert mean["used"] == pytest.approx(mean["used_local"] + mean["searches@web"])
     printed = load("prefrag-searches").expected(load("prefrag-searches").row("prefrag"))["hotpotqa"]
     assert (printed["used_local"], printed["used"]) == (783 / 500, 1031 / 500)
-
-
-def test_answering_calls_are_shown_cited_examples(run: Run) -> None:
-    rows = [{"id": "cites", "program": "vanilla", "knobs": {"answer_format": "cited"}, "demos": 2}]
-    target = ScriptedTarget(answer)
-    run(table(rows, data={"hotpotqa": {"metrics": ["em"], "demos": "cited"}}), limit=1, target=target)
-    (request,) = target.requests
-    shown = [message.content for message in request.messages if message.role == "assistant"]
-    assert len(shown) == 2
-    assert all("[1]" in text for text in shown)

@@ -32,18 +32,6 @@ def test_the_tables_of_every_paper_are_there() -> None:
 
 
 @each_table
-def test_what_a_table_names_exists(table: Table) -> None:
-    for use in table.data:
-        assert use.id in entries()
-        assert use.metrics
-        for name in use.metrics:
-            assert not name.endswith("@k")
-            metrics.get(name)
-    for model in table.models:
-        assert model
-
-
-@each_table
 def test_every_knob_is_one_of_its_program(table: Table) -> None:
     for row in table.rows:
         entry = method(row.program)
@@ -56,16 +44,6 @@ def test_every_knob_is_one_of_its_program(table: Table) -> None:
             assert source in {**table.sources, **row.sources, **table.stand_ins, **dict.fromkeys(row.needs)}
     shared_knobs = {*table.knobs, *(name for use in table.data for name in use.knobs)}
     assert shared_knobs <= {name for row in table.rows for name in knob_names(method(row.program))}
-
-
-@each_table
-def test_knobs_of_a_model_are_of_a_model_and_a_program_of_the_table(table: Table) -> None:
-    known = {name for row in table.rows for name in knob_names(method(row.program))}
-    for use in table.data:
-        assert set(use.model_knobs) <= set(table.models)
-        for model, knobs in use.model_knobs.items():
-            assert set(knobs) <= known
-            assert table.with_model(model).use(use.id).knobs == {**use.knobs, **knobs}
 
 
 @each_table
