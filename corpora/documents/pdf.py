@@ -31,6 +31,14 @@ from ragc.corpora.documents.base import (
     real_title,
     table,
 )
+from ragc.corpora.documents.pdf_tables import (
+    Letter,
+    Place,
+    cells_as_markdown,
+    is_code,
+    on_one_line,
+    ruled_tables,
+)
 
 MIN_HEADING_RATIO = 1.12
 """How many times larger than the running text a heading is, at least, unless it is bold."""
@@ -65,20 +73,11 @@ _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})
 _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 
 
-class _Letter(NamedTuple):
-    """A letter, or the value of a form field, with its place and size in points."""
-
-    text: str
-    left: float
-    bottom: float
-    right: float
-    top: float
-    size: float
-    is_bold: bool
-
-
 class _Line(NamedTuple):
-    """A line of a page: its parts between wide spaces, the style of its letters and its place in points."""
+    """A line of a page: its parts between wide spaces, the style of its letters and its place in points.
+
+    A table is a line of one part, which is Markdown.
+    """
 
     parts: tuple[str, ...]
     size: float
@@ -86,6 +85,7 @@ class _Line(NamedTuple):
     top: float
     bottom: float
     left: float
+    is_table: bool = False
 
     @property
     def text(self) -> str:
@@ -152,7 +152,7 @@ def _lines(document: Any, page: Any) -> list[_Line]:
     """Returns the lines of a page in the order of the file, with the values of form fields at their place."""
     import pypdfium2.raw as raw
 
-    text_page, box, rows = page.get_textpage(), raw.FS_RECTF(), [list[_Letter]()]
+    text_page, box, rows = page.get_textpage(), raw.FS_RECTF(), [list[Letter]()]
     name, value = ctypes.create_string_buffer(128), (ctypes.c_ushort * 2048)()
     for position in range(text_page.count_chars()):
         text = chr(raw.FPDFText_GetUnicode(text_page, position))
@@ -163,11 +163,11 @@ def _lines(document: Any, page: Any) -> list[_Line]:
         if text == "\n":
             rows.append([])
         elif text != "\r":
-            rows[-1].append(_Letter(text, box.left, box.bottom, box.right, box.top, size, is_bold))
-    lines = list[list[_Letter]]()
+            rows[-1].append(Letter(text, box.left, box.bottom, box.right, box.top, size, is_bold))
+    lines = list[list[Letter]]()
     for row in filter(None, rows):
         end = lines[-1][-1].right if lines else inf
-        if -1 <= row[0].left - end <= row[0].size and _on_one_line(lines[-1][0], row[0]):
+        if -1 <= row[0].left - end <= row[0].size and on_one_line(lines[-1][0], row[0]):
             lines[-1] += row  # a superscript had ended the line
         else:
             lines.append(row)
@@ -176,11 +176,35 @@ def _lines(document: Any, page: Any) -> list[_Line]:
         length = raw.FPDFAnnot_GetFormFieldValue(document.formenv, annotation, value, ctypes.sizeof(value))
         text = bytes(value)[:length].decode("utf-16-le", "replace").rstrip("\x00")
         if text not in ("", "Off") and raw.FPDFAnnot_GetRect(annotation, box):
-            field = _Letter(f" {text} ", box.left, box.bottom, box.left, box.top, box.top - box.bottom, False)
-            line = next((line for line in lines if _on_one_line(line[0], field)), [])
+            field = Letter(f" {text} ", box.left, box.bottom, box.left, box.top, box.top - box.bottom, False)
+            line = next((line for line in lines if on_one_line(line[0], field)), [])
             lines += [] if line else [line]
             line.insert(bisect(line, field.left, key=lambda letter: letter.left), field)
-    return [_line(line) for line in lines if any(letter.text.strip() for letter in line)]
+    return _with_tables(page, lines)
+
+
+def _with_tables(page: Any, lines: Sequence[Sequence[Letter]]) -> list[_Line]:
+    """Returns the lines of these letters, each table where its first line stands."""
+    places, result, starts = ruled_tables(page, chain(*lines)), list[_Line](), dict[int, int]()
+    tables = defaultdict[int, dict[tuple[int, int], list[str]]](lambda: defaultdict(list))
+    for line in lines:
+        runs, place = defaultdict[Place | None, list[Letter]](list), None
+        for letter in line:
+            place = place if letter.text.isspace() else places.get(letter)
+            runs[place].append(letter)
+        for place, run in runs.items():
+            if not any(letter.text.strip() for letter in run):
+                continue
+            text = _line(run)
+            if place is None or place[0] not in starts:
+                result.append(text)
+            if place is not None:
+                starts.setdefault(place[0], len(result) - 1)
+                tables[place[0]][place[1:]].append(text.text)
+    for number, start in starts.items():
+        parts = (cells_as_markdown(tables[number]),)
+        result[start] = result[start]._replace(parts=parts, is_bold=False, is_table=True)
+    return result
 
 
 @cache
@@ -188,18 +212,13 @@ def _is_bold(font: bytes) -> bool:
     return re.search(rb"bold|black|heavy|demi|(?:cm|sf|ec)bx", font, re.IGNORECASE) is not None
 
 
-def _on_one_line(letter: _Letter, other: _Letter) -> bool:
-    overlap = min(letter.top, other.top) - max(letter.bottom, other.bottom)
-    return 2 * overlap > min(letter.top - letter.bottom, other.top - other.bottom)
-
-
-def _line(letters: Sequence[_Letter]) -> _Line:
+def _line(letters: Sequence[Letter]) -> _Line:
     """Returns the line of these letters; smaller ones above and below are super- and subscripts."""
     visible = [letter for letter in letters if not letter.text.isspace()]
     size = Counter(letter.size for letter in visible).most_common(1)[0][0]
     usual = next(letter for letter in visible if letter.size == size)
 
-    def writing(letter: _Letter) -> Callable[[str], str]:
+    def writing(letter: Letter) -> Callable[[str], str]:
         height = letter.bottom - usual.bottom if letter.size < 0.9 * size and len(letter.text) == 1 else 0
         return (
             raised
@@ -209,7 +228,7 @@ def _line(letters: Sequence[_Letter]) -> _Line:
             else str
         )
 
-    wide = COLUMN_GAP * (usual.top - usual.bottom)
+    wide = inf if is_code(visible) else COLUMN_GAP * (usual.top - usual.bottom)
     letters_only = [letter for letter in visible if len(letter.text) == 1]  # a field belongs to its label
     gaps = {id(right) for left, right in pairwise(letters_only) if right.left - left.right > wide}
     runs = groupby(letters, writing)
@@ -255,8 +274,10 @@ def _without_edges(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> 
 
 def _is_listing(lines: Sequence[_Line], pages: int) -> bool:
     """Returns whether most lines refer to pages of the file, as in a table of contents or an index."""
-    numbers = [int(match.group(1)) for line in lines if (match := _REFERENCE.search(line.text))]
-    return len(lines) >= MIN_OF_A_STYLE and 2 * sum(number <= pages for number in numbers) > len(lines)
+    references = {line: int(match.group(1)) for line in lines if (match := _REFERENCE.search(line.text))}
+    rows = (line for line in lines if references and len(line.parts) > 1 and line.parts[-1].isdecimal())
+    references |= {row: int(row.parts[-1]) for row in rows}  # entries without dots
+    return len(lines) >= MIN_OF_A_STYLE and 2 * sum(n <= pages for n in references.values()) > len(lines)
 
 
 def _levels(
@@ -289,8 +310,13 @@ def _levels(
 def _segments(lines: Sequence[_Line]) -> Iterator[list[_Line] | str]:
     """Yields the tables of a page as Markdown, and the lines between them; text in columns one by one."""
     between = list[_Line]()
-    for width, run in groupby(lines, lambda line: len(line.parts)):
+    for width, run in groupby(lines, lambda line: 0 if line.is_table else len(line.parts)):
         rows = list(run)
+        if not width:
+            yield between
+            yield from (row.text for row in rows)
+            between = []
+            continue
         is_grid = width > 1 and len(rows) >= MIN_ROWS
         is_table = is_grid and mean(len(part) for row in rows for part in row.parts) <= MAX_CELL
         if is_table:
