@@ -29,7 +29,7 @@ from typing import Any
 
 from ragc.core.redact import redact, shorten
 from ragc.core.text import escape_surrogates
-from ragc.corpora.rerank.base import watcher
+from ragc.corpora.rerank import watcher
 from ragc.errors import UsageError
 from ragc.programs.trace import Branch, Call, Event, Note, Run, Search, Sent, ThresholdCheck, UnreadableReply
 
@@ -191,7 +191,7 @@ class SpanRun(Run):
     def reranked(
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
     ) -> None:
-        """Sends a reranking, see `ragc.corpora.rerank.base.watcher`."""
+        """Sends a reranking, see `ragc.corpora.rerank.watcher`."""
         ranked = sorted(zip(passages, map(float, scores), strict=False), key=lambda pair: -pair[1])
         span = tracer().start_span(f"rerank {model}", self._inside, start_time=begun)
         _end(

@@ -27,7 +27,7 @@ from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
 from ragc.core.text import first_line
 from ragc.corpora.chunking import chunk
-from ragc.corpora.sources.base import SearchOnly, SourceKind
+from ragc.corpora.sources.base import BaseSource, SourceKind
 from ragc.corpora.sources.options import Above, CutBy, Flag, FromZero, Overlap, Positive, RerankOptions, Words
 from ragc.corpora.sources.recorded import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
@@ -163,7 +163,7 @@ class Spacing:
             await asyncio.sleep(wait)
 
 
-class WebSource(SearchOnly):
+class WebSource(BaseSource):
     """The results of `engine` for a query, cached in `store`; by default ddgs, cached in memory.
 
     `options` are those of `WebOptions`. Every query requests `results` results. Their snippets are the

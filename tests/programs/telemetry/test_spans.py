@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ragc
-from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank import RerankedSource
 from ragc.errors import ParseFailure, UsageError
 from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
