@@ -9,7 +9,7 @@ from typing import Any, Self
 from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.base import BaseSource
-from ragc.corpora.storage.corpus import Corpus, corpus_of, sample
+from ragc.corpora.storage.corpus import Corpus, corpus_of, cut, sample
 from ragc.records import Passage
 
 
@@ -60,15 +60,8 @@ class ChunkedSource(BaseSource):
         """Returns the passages with these ids, or their chunks, in order; those that are not there are left
         out.
         """
-        size = self.chunk_size
-        whole = [passage for name in dict.fromkeys(ids) if (passage := self.corpus.find(name)) is not None]
-        if size is None:
-            return tuple(whole)
-        return tuple(
-            part
-            for passage in whole
-            for part in chunk.chunk_passage(passage, size, self.overlap, self.chunk_by)
-        )
+        passages = filter(None, map(self.corpus.find, dict.fromkeys(ids)))
+        return tuple(cut(passages, self.chunk_size, self.overlap, self.chunk_by))
 
     def rechunk(self, chunk_size: int, overlap: float) -> Self:
         """Returns the same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
