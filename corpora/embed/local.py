@@ -154,9 +154,10 @@ def load_onnx(
         sizes = [len(encoding.ids) for encoding in encodings]
 
         def run_batch(batch: list[int]) -> Any:
-            for position in batch:
-                encodings[position].pad(max(*(sizes[other] for other in batch), 1), pad_id=pad)
             rows = [encodings[position] for position in batch]
+            width = max(1, *(sizes[position] for position in batch))
+            for row in rows:
+                row.pad(width, pad_id=pad)
             arrays = {
                 "input_ids": np.array([row.ids for row in rows], np.int64),
                 "attention_mask": np.array([row.attention_mask for row in rows], np.int64),
