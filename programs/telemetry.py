@@ -29,9 +29,9 @@ from typing import Any
 
 from ragc.core.redact import redact, shorten
 from ragc.core.text import escape_surrogates
-from ragc.corpora.rerank.base import watcher
+from ragc.corpora.rerank import watcher
 from ragc.errors import UsageError
-from ragc.programs.trace import Branch, Call, Event, Note, Run, Search, Sent, ThresholdCheck, UnreadableReply
+from ragc.programs.trace import Call, Event, Note, Run, Search, Sent, ThresholdCheck, UnreadableReply
 
 try:
     from opentelemetry import context, trace
@@ -169,21 +169,21 @@ class SpanRun(Run):
             "metadata": json.dumps({"method": method, "question_id": str(inputs.get("id", ""))}),
             **_value("input", str(inputs.get("question", ""))),
         }
-        self.begun: dict[tuple[int, ...], int] = {}
+        self._begun: dict[tuple[int, ...], int] = {}
         self._root = tracer().start_span(method)
         self._inside = trace.set_span_in_context(self._root)
         self._tokens = watcher.set(self.reranked), context.attach(self._inside)
 
-    def branch(self, path: tuple[int, ...] = ()) -> Branch:
-        """Returns a position in the call graph that notes when its children begin."""
-        return _TimedBranch(self, path)
+    def begin(self, path: tuple[int, ...]) -> None:
+        """Notes when the call or search at `path` begins."""
+        self._begun[path] = time.time_ns()
 
     def add(self, path: tuple[int, ...], event: Event, prediction: Any = None) -> None:
         """Adds the event as the base class does, and sends it."""
         super().add(path, event, prediction)
         with suppress(Exception):
             if (span := span_of(event, self._model_of)) is not None:
-                _end(tracer().start_span(span[0], self._inside, start_time=self.begun.get(path)), *span[1:])
+                _end(tracer().start_span(span[0], self._inside, start_time=self._begun.get(path)), *span[1:])
             elif not _hides("INPUTS", "OUTPUTS"):
                 fields = {name: shown(name, value) for name, value in event.to_json().items() if name != "at"}
                 self._root.add_event("gate" if isinstance(event, ThresholdCheck) else "note", fields)
@@ -191,7 +191,7 @@ class SpanRun(Run):
     def reranked(
         self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
     ) -> None:
-        """Sends a reranking, see `ragc.corpora.rerank.base.watcher`."""
+        """Sends a reranking, see `ragc.corpora.rerank.watcher`."""
         ranked = sorted(zip(passages, map(float, scores), strict=False), key=lambda pair: -pair[1])
         span = tracer().start_span(f"rerank {model}", self._inside, start_time=begun)
         _end(
@@ -219,15 +219,6 @@ class SpanRun(Run):
         watcher.reset(self._tokens[0])
         context.detach(self._tokens[1])
         _end(self._root, {**self._about, **attributes, "openinference.span.kind": "CHAIN"}, error)
-
-
-class _TimedBranch(Branch):
-    run: SpanRun
-
-    def child(self) -> tuple[int, ...]:
-        path = super().child()
-        self.run.begun[path] = time.time_ns()
-        return path
 
 
 def _end(span: Any, attributes: Mapping[str, Any], error: str = "") -> None:

@@ -272,9 +272,8 @@ class Run:
         """DSPy's trace entries in call-graph order."""
         return [entry for _, _, entry in self._sorted_events() if entry is not None]
 
-    def branch(self, path: tuple[int, ...] = ()) -> Branch:
-        """Returns the position `path` in the call graph of this run."""
-        return Branch(self, path)
+    def begin(self, path: tuple[int, ...]) -> None:
+        """Notes that what `path` names begins; for classes that watch a run."""
 
     def finish(self, prediction: Any) -> None:
         """Notes that the question was answered with `prediction`; for classes that watch a run."""
@@ -297,7 +296,9 @@ class Branch:
     def child(self) -> tuple[int, ...]:
         """Returns the path of the next child."""
         self.next += 1
-        return (*self.path, self.next)
+        path = (*self.path, self.next)
+        self.run.begin(path)
+        return path
 
 
 _current_branch: ContextVar[Branch | None] = ContextVar("ragc_branch", default=None)
@@ -310,7 +311,7 @@ def recording(watched: Run | None = None) -> Iterator[Run]:
     A `watched` run is used instead of a new one, and is told of an error that ends the block.
     """
     run = watched or Run()
-    token = _current_branch.set(Branch(run) if watched is None else watched.branch())
+    token = _current_branch.set(Branch(run))
     try:
         yield run
     except BaseException as error:
@@ -354,7 +355,7 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
         path: tuple[int, ...] | None, one: Coroutine[Any, Any, T], mine: list[float]
     ) -> T | ParseFailure | RequestRefused:
         if branch is not None and path is not None:
-            _current_branch.set(branch.run.branch(path))
+            _current_branch.set(Branch(branch.run, path))
         passed.set(mine)
         try:
             return await one

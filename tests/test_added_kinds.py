@@ -50,8 +50,8 @@ from pydantic import Field
 
 from ragc.core.marks import HARMLESS, Does
 from ragc.core.tables import Positive, Words
-from ragc.corpora.embed.base import EmbedderKind
-from ragc.corpora.rerank.base import RerankerKind
+from ragc.corpora.embed import EmbedderKind
+from ragc.corpora.rerank import RerankerKind
 from ragc.corpora.sources.base import SourceKind
 from ragc.corpora.sources.options import RerankOptions
 from ragc.exports.formats.base import Format
@@ -66,8 +66,6 @@ Path({marker!r}).touch()
 
 class NotesOptions(RerankOptions):
     """Options of a source of kind `notes`."""
-
-    kind = "notes"
 
     copies: Annotated[Positive, HARMLESS] = Field(default=2, description="Passages. From 1.")
     file: Annotated[str, Does("reads", "notes")] = Field(default="", description="File.")
@@ -103,7 +101,6 @@ NOTES = SourceKind(
 class FarOptions(RerankOptions):
     """Options of a source of kind `far`, which must be set."""
 
-    kind = "far"
 
     server: Annotated[Words, Does("speaks", "asks this")] = Field(description="Address.")
     pages: Annotated[int, Field(strict=True, ge=5, le=9), HARMLESS] = Field(description="Pages. From 5 to 9.")

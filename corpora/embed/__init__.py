@@ -1,4 +1,6 @@
-"""Embedders: texts to vectors, chosen by the name in a recipe.
+"""Embedders: texts to unit vectors, chosen by the name in a recipe.
+
+text ──► prefix of the model ──► tokens ──► model ──► pooling ──► length 1
 
 The default is all-MiniLM-L6-v2 on onnxruntime, without torch. Any folder with `model.onnx` and
 `tokenizer.json` works the same way. Other names are ids of sentence-transformers models, where that
@@ -7,14 +9,109 @@ library is installed. An embedder of another package is written KIND or KIND:MOD
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragc.core import extras
 from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.plugins import Registry
 from ragc.core.progress import Progress
-from ragc.corpora.embed.base import ALIASES, DEFAULT, Embedder, EmbedderKind
+from ragc.records import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Vectors: TypeAlias = "NDArray[np.float32]"
+DEFAULT = "all-MiniLM-L6-v2"
+
+
+class Embedder(Protocol):
+    """Texts to vectors whose inner product is their similarity, -1 to 1.
+
+    `fingerprint` identifies weights and settings: equal fingerprints give equal vectors, up to the last
+    bits of a float between machines. Making an embedder loads no model; its first use does.
+    """
+
+    model: str
+    fingerprint: str
+    query_prefix: str
+    passage_prefix: str
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector. Raises SourceError when the model cannot be loaded."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Returns `texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of
+        length 1.
+
+        Safe to call from several threads. Raises SourceError when the model cannot be loaded or run.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderKind:
+    """The record of a kind of embedder.
+
+    `build` makes the embedder of a model, loading nothing; `takes` says whether a name without a kind is one
+    of its models. `modules` must be installed for it.
+    """
+
+    id: str
+    build: Callable[[str, Progress | None], Embedder]
+    takes: Callable[[str], bool] = lambda model: False
+    modules: tuple[str, ...] = ()
+
+
+class Traits(NamedTuple):
+    """What a family of models was trained with: prefixes and pooling."""
+
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    pooling: Literal["mean_tokens", "cls_token"] = "mean_tokens"
+
+
+_SEARCHING = "Represent this sentence for searching relevant passages: "
+
+# The first pattern found in the model's id, in lower case and without its owner, decides.
+_FAMILIES = {
+    r"^bge-.*-zh": Traits("为这个句子生成表示以用于检索相关文章：", "", "cls_token"),
+    r"^bge-.*-en|^bge-(small|base|large|micro)": Traits(_SEARCHING, "", "cls_token"),
+    r"^bge-m3": Traits("", "", "cls_token"),
+    r"arctic-embed|^mxbai-embed": Traits(_SEARCHING, "", "cls_token"),
+    r"^(multilingual-)?e5-.*instruct": Traits(),  # the user writes their instruction
+    r"^(multilingual-)?e5-": Traits("query: ", "passage: "),
+    r"^nomic-embed": Traits("search_query: ", "search_document: "),
+}
+
+ALIASES = {
+    "minilm": DEFAULT,
+    "bge-small": "BAAI/bge-small-en-v1.5",
+    "bge-base": "BAAI/bge-base-en-v1.5",
+    "bge-large": "BAAI/bge-large-en-v1.5",
+    "bge-m3": "BAAI/bge-m3",
+    "e5-small": "intfloat/e5-small-v2",
+    "e5-base": "intfloat/e5-base-v2",
+    "e5-large": "intfloat/e5-large-v2",
+}
+"""Short names of models."""
+
+
+def traits(model: str) -> Traits:
+    """Returns the prefixes and pooling of `model`; no prefix and mean pooling for an unknown family."""
+    name = model.rstrip("/").rsplit("/", 1)[-1].lower()
+    return next((family for pattern, family in _FAMILIES.items() if re.search(pattern, name)), Traits())
+
+
+def passage_text(passage: Passage) -> str:
+    """Returns the embedded text of a passage: its title, if any, on a line before its text."""
+    return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
+
 
 _IN = "ragc.corpora.embed.local"
 

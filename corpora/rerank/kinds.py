@@ -10,16 +10,14 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
 
 import numpy as np
 
 from ragc.core.digest import digest
+from ragc.corpora.embed import DEFAULT, Embedder, Vectors, passage_text
 from ragc.corpora.embed import make as make_embedder
-from ragc.corpora.embed.base import DEFAULT, Embedder, Vectors, passage_text
-from ragc.corpora.embed.local import TRANSFORMERS, onnx_model, transformers_model
-from ragc.corpora.embed.model_files import has_onnx, settings
-from ragc.corpora.rerank.base import RerankerKind
+from ragc.corpora.embed.local import TRANSFORMERS, has_onnx, onnx_model, settings, transformers_model
+from ragc.corpora.rerank import RerankerKind
 from ragc.corpora.sources.bm25.source import bm25_scores
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.errors import SourceError, UsageError
@@ -33,7 +31,6 @@ float32 is no more precise, and later decimals depend on which texts are embedde
 
 MAX_VECTORS = 50_000
 """The most passage vectors cached in memory; 77 MB at 384 dimensions."""
-
 
 MAX_TOKENS = 512
 """The most tokens of both texts together; the longer of the two is truncated first."""
@@ -97,12 +94,13 @@ class EmbedReranker:
         return [round(float(vectors[text] @ rows[0]), PLACES) for text in texts]
 
 
-class PairModel:
-    """The model of text pairs called `model`: an ONNX folder, or a sentence-transformers model by folder or
-    id.
+class CrossEncoder:
+    """Scores a passage by the only number that `model` gives for the query and it, or the second of two minus
+    the first.
 
-    A limit of tokens in `tokenizer_config.json` counts, up to `MAX_TOKENS`. Raises UsageError without a
-    model, for a folder that lacks something, and when a library is missing.
+    `model` is an ONNX folder, or a sentence-transformers model by folder or id. A limit of tokens in
+    `tokenizer_config.json` counts, up to `MAX_TOKENS`. Raises UsageError without a model, for a folder that
+    lacks something, and when a library is missing.
     """
 
     def __init__(self, model: str) -> None:
@@ -114,45 +112,37 @@ class PairModel:
                 "sentence-transformers: cross:FOLDER or cross:ID."
             )
         if has_onnx(folder):
-            limit = min(
-                settings(folder / "tokenizer_config.json").get("model_max_length", MAX_TOKENS), MAX_TOKENS
+            limit = settings(folder / "tokenizer_config.json").get("model_max_length", MAX_TOKENS)
+            self._local = onnx_model(
+                "A cross-encoder", folder, output="logits", max_tokens=min(limit, MAX_TOKENS)
             )
-            self.local = onnx_model("A cross-encoder", folder, output="logits", max_tokens=limit)
         elif folder.is_dir() and not (folder / "config.json").is_file():
             raise UsageError(
                 f"A cross-encoder's folder holds model.onnx or config.json; {folder} has neither."
             )
         else:
-            self.local = transformers_model("The cross-encoder", model, "CrossEncoder", "predict")
+            self._local = transformers_model("The cross-encoder", model, "CrossEncoder", "predict")
         self.name = f"cross:{folder.resolve().name if folder.is_dir() else model}"
-        self.fingerprint = digest(["pairs", self.local.content])
+        self.fingerprint = digest(["pairs", self._local.content])
 
-    def __deepcopy__(self, memo: object) -> Self:
+    def __deepcopy__(self, memo: object) -> CrossEncoder:
         return self
-
-    def outputs(self, pairs: Sequence[tuple[str, str]]) -> Any:
-        """Returns what the model gives for each pair: an array with a row or a number each. Raises
-        SourceError.
-        """
-        return self.local.run(pairs)
-
-
-class CrossEncoder(PairModel):
-    """Scores a passage by the only number that the model gives, or the second of two minus the first."""
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
         """Returns the score of each passage, without any bounds; computed in a thread.
 
         Raises SourceError if the model cannot be loaded or run, or is no cross-encoder.
         """
+        if not passages:
+            return []
         pairs = [(query, passage_text(passage)) for passage in passages]
-        output = await asyncio.to_thread(self.outputs, pairs) if pairs else np.empty((0, 1))
+        output = await asyncio.to_thread(self._local.run, pairs)
         if output.size not in (len(pairs), 2 * len(pairs)):
             raise SourceError(
                 f"The model {self.name!r} gave an array of shape {output.shape} for {len(pairs)} pairs; a "
                 "cross-encoder gives one number or two for each."
             )
-        rows = output.reshape(len(pairs), -1) if pairs else output
+        rows = output.reshape(len(pairs), -1)
         return [float(row[1] - row[0] if len(row) == 2 else row[0]) for row in rows]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.records import Hit, Passage, Question
 
@@ -57,8 +59,11 @@ class Source(Protocol):
         ...
 
 
-class SearchOnly:
-    """Base of sources that can be searched only: they have no passages to draw from or to cut."""
+class BaseSource:
+    """Base of sources: a copy of one is the source itself.
+
+    Without more, a source can be searched only: it has no passages to draw from or to cut.
+    """
 
     fingerprint: str
 
@@ -69,32 +74,30 @@ class SearchOnly:
         return describe(type(self).__name__, self.fingerprint[:12])
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Returns no passages."""
+        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
+        `exclude`.
+        """
         return ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> Self:
-        """Returns the source itself."""
+        """Returns the same content in chunks of at most `chunk_size` tokens; itself if it cannot be cut."""
         return self
 
 
-class SourceWrapper:
-    """Base of sources around `inner`: they search differently, and all else is as in `inner`.
+class SourceWrapper(BaseSource):
+    """Base of sources around `inner`: a subclass searches differently, and all else is as in `inner`.
 
-    A subclass searches, and says in `around` how another inner source is wrapped.
+    `settings` are what the fingerprint depends on besides `inner`.
     """
 
-    def __init__(self, inner: Source, fingerprint: str) -> None:
-        self.inner, self.kind, self.fingerprint = inner, inner.kind, fingerprint
+    inner: Source
 
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
+    def __init__(self, inner: Source, *settings: object) -> None:
+        self.kind, self._settings = inner.kind, settings
+        self._wrap(inner)
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.inner)
-
-    def around(self, inner: Source) -> SourceWrapper:
-        """Returns the same wrapper around another source."""
-        raise NotImplementedError
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first. Raises SourceError."""
@@ -108,13 +111,27 @@ class SourceWrapper:
         """Returns the parts from the inner source."""
         return parts_of(self.inner, ids)
 
-    def rechunk(self, chunk_size: int, overlap: float) -> SourceWrapper:
+    def rechunk(self, chunk_size: int, overlap: float) -> Self:
         """Returns the wrapper over chunks of at most `chunk_size` tokens."""
-        return self.around(self.inner.rechunk(chunk_size, overlap))
+        return self.around(lambda source: source.rechunk(chunk_size, overlap))
 
-    def with_titles(self, sections: bool | None, columns: bool | None) -> SourceWrapper:
+    def with_titles(self, sections: bool | None, columns: bool | None) -> Self:
         """Returns the wrapper over chunks with other titles."""
-        return self.around(with_titles(self.inner, sections, columns))
+        return self.around(lambda source: with_titles(source, sections, columns))
+
+    def around(self, change: Callable[[Source], Source]) -> Self:
+        """Returns the same wrapper around what `change` makes of the inner source."""
+        if (inner := change(self.inner)) is self.inner:
+            return self
+        wrapper = copy.copy(self)
+        wrapper._wrap(inner)
+        return wrapper
+
+    def _wrap(self, inner: Source) -> None:
+        self.inner = inner
+        self.fingerprint = (
+            digest([*self._settings, inner.fingerprint]) if self._settings else inner.fingerprint
+        )
 
 
 @dataclass(frozen=True, slots=True)

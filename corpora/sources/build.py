@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ragc.corpora import SOURCES, rerank
-from ragc.corpora.rerank.base import POOL, RerankedSource
+from ragc.corpora import SOURCES
+from ragc.corpora.rerank import POOL, RerankedSource, make, split
 from ragc.corpora.sources.base import Source, SourceInputs, maker
 from ragc.corpora.sources.titles import TitleSource
 from ragc.corpora.storage.corpus import Corpus, half_of
@@ -39,11 +39,9 @@ def build(
     record = SOURCES.get(kind)
     record.options.of(options)
     # As written, because the options model would change the fingerprint.
-    left, around = (
-        dict(options),
-        {"titles", "half", "rerank", "rerank_pool"} & record.options.model_fields.keys(),
-    )
-    taken = {name: left.pop(name) for name in around if name in left}
+    left = dict(options)
+    shared = {"titles", "half", "rerank", "rerank_pool"} & record.options.model_fields.keys() & options.keys()
+    taken = {name: left.pop(name) for name in shared}
     if corpus is None and record.corpus == "passages":
         raise UsageError("A source of this kind searches a corpus; name one.")
     if corpus is not None and taken.get("half"):
@@ -53,8 +51,8 @@ def build(
         source = TitleSource(source)
     if reranker := taken.get("rerank"):
         # Stripped before resolving, so that the trusted path and the read path are the same.
-        name, model = rerank.split(reranker)
+        name, model = split(reranker)
         if model and resolve(model).exists():
             reranker = f"{name}:{resolve(model)}"
-        source = RerankedSource(source, rerank.make(reranker), pool=taken.get("rerank_pool") or POOL)
+        source = RerankedSource(source, make(reranker), pool=taken.get("rerank_pool") or POOL)
     return source

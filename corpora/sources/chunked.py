@@ -6,16 +6,19 @@ from collections.abc import Iterable, Sequence
 from threading import Lock, RLock
 from typing import Any, Self
 
+from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
-from ragc.corpora.storage.corpus import Corpus, corpus_of, sample
+from ragc.corpora.sources.base import BaseSource
+from ragc.corpora.storage.corpus import Corpus, corpus_of, cut, sample
 from ragc.records import Passage
 
 
-class ChunkedSource:
+class ChunkedSource(BaseSource):
     """A corpus in chunks of at most `chunk_size` tokens, or in whole passages if that is None.
 
-    Sources made by `rechunk` and `with_titles` are shared: the same settings give the same source. Cutting is
-    deferred to the first use. Raises DataError for no passages or duplicate ids.
+    `settings` are the other keyword arguments of the subclass. Sources made by `rechunk` and `with_titles`
+    are shared: the same settings give the same source. Cutting is deferred to the first use. Raises DataError
+    for no passages or duplicate ids.
     """
 
     def __init__(
@@ -24,16 +27,18 @@ class ChunkedSource:
         chunk_size: int | None,
         overlap: float,
         chunk_by: str,
+        **settings: Any,
     ) -> None:
-        self.corpus = corpus_of(passages)
+        self.corpus, self.settings = corpus_of(passages), settings
         self.chunk_size, self.overlap, self.chunk_by = chunk_size, overlap, chunk_by
         self._lock = RLock()
         self._chunks: Sequence[Passage] = ()
         self._family: dict[tuple[int | None, float, str], Any] = {(chunk_size, overlap, chunk_by): self}
         self._family_lock = Lock()
 
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
+    def __repr__(self) -> str:
+        size = quantity(len(self.corpus.passages), "passage")
+        return describe(type(self).__name__, size, **self.settings, chunk_size=self.chunk_size)
 
     @property
     def passages(self) -> Sequence[Passage]:
@@ -48,24 +53,15 @@ class ChunkedSource:
         return chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
-        `exclude`.
-        """
+        """Returns `n` of the searched passages, drawn uniformly without replacement."""
         return sample(self.passages, n, seed, exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
         """Returns the passages with these ids, or their chunks, in order; those that are not there are left
         out.
         """
-        size = self.chunk_size
-        whole = [passage for name in dict.fromkeys(ids) if (passage := self.corpus.find(name)) is not None]
-        if size is None:
-            return tuple(whole)
-        return tuple(
-            part
-            for passage in whole
-            for part in chunk.chunk_passage(passage, size, self.overlap, self.chunk_by)
-        )
+        passages = filter(None, map(self.corpus.find, dict.fromkeys(ids)))
+        return tuple(cut(passages, self.chunk_size, self.overlap, self.chunk_by))
 
     def rechunk(self, chunk_size: int, overlap: float) -> Self:
         """Returns the same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
@@ -84,11 +80,12 @@ class ChunkedSource:
         with self._family_lock:
             source: Self | None = self._family.get(key)
             if source is None:
-                source = self._with_chunks(chunk_size, overlap, chunk_by)
+                source = self._with(chunk_size=chunk_size, overlap=overlap, chunk_by=chunk_by)
                 source._family, source._family_lock = self._family, self._family_lock
                 self._family[key] = source
             return source
 
-    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> Self:
-        """Returns a new source of the same corpus and settings with other chunks."""
-        raise NotImplementedError
+    def _with(self, **changes: Any) -> Self:
+        """Returns a new source of the same corpus with the same settings, but for `changes`."""
+        cut = {"chunk_size": self.chunk_size, "overlap": self.overlap, "chunk_by": self.chunk_by}
+        return type(self)(self.corpus, **{**self.settings, **cut, **changes})

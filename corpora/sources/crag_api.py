@@ -28,7 +28,7 @@ from ragc.core.event_loop import gather_or_cancel, on_loop
 from ragc.core.extras import EXTRAS, require
 from ragc.core.marks import Does
 from ragc.core.tables import Words
-from ragc.corpora.sources.base import SearchOnly, SourceKind, current_question
+from ragc.corpora.sources.base import BaseSource, SourceKind, current_question
 from ragc.corpora.sources.options import Above, Positive, RerankOptions
 from ragc.errors import SourceError, TargetUnavailable, UsageError
 from ragc.records import Hit, Passage, Question
@@ -575,7 +575,7 @@ class ApiOptions(RerankOptions):
     concurrency: Positive = Field(default=8, description="Requests in flight at once. From 1.")
 
 
-class ApiSource(SearchOnly):
+class ApiSource(BaseSource):
     """Searches the CRAG mock API at `base_url`, such as http://127.0.0.1:8000.
 
     `timeout_s` and `connect_timeout_s` are seconds for one call and its connection, `tries` the tries of a

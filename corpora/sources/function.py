@@ -24,7 +24,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from ragc.core.digest import digest
 from ragc.core.plugins import REPAIR
 from ragc.core.user_code import code_digest, load_object, no_exit
-from ragc.corpora.sources.base import SearchOnly, Source, SourceInputs, SourceKind, SourceWrapper, maker
+from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper, maker
 from ragc.corpora.sources.options import SourceOptions
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -45,7 +45,7 @@ class FoundPassage(BaseModel):
 _RESULTS = "a list of texts, of mappings or objects with `text`, of passages or of ragc.Hit, best first"
 
 
-class FunctionSource(SearchOnly):
+class FunctionSource(BaseSource):
     """Searches by calling `function`, plain or async; plain ones run in a thread.
 
     Its errors are failed searches. A result of another type raises UsageError. `name` begins the sentences of
@@ -57,8 +57,7 @@ class FunctionSource(SearchOnly):
     def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         self.function = function
         self.name = name or f"The source {getattr(function, '__qualname__', type(function).__name__)}"
-        called = getattr(function, "forward", function)
-        self._takes_k = "k" in inspect.signature(called).parameters
+        self._takes_k = "k" in inspect.signature(getattr(function, "forward", function)).parameters
         self.fingerprint = digest([self.kind, self.name, code_digest(function, whole_file=bool(name))])
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -66,49 +65,51 @@ class FunctionSource(SearchOnly):
         types.
         """
         arguments = {"k": k} if self._takes_k else {}
-        try:
-            with no_exit(self.name):
-                found = await asyncio.to_thread(self.function, query, **arguments)
-                found = await found if inspect.isawaitable(found) else found
-        except RagcError:
-            raise
-        except Exception as error:
-            raise SourceError(f"{self.name} raised {type(error).__name__}: {error}") from error
-        listed = found if isinstance(found, list | tuple | str) else getattr(found, "passages", found)
-        if not isinstance(listed, list | tuple):
-            raise UsageError(
-                f"{self.name} must return {_RESULTS}, and it returned {type(listed).__name__}; put what it "
-                "finds into a list."
-            )
-        return tuple(self._hit(item, 1 / rank) for rank, item in enumerate(listed[: max(k, 0)], 1))
-
-    def _hit(self, item: Any, score: float) -> Hit:
-        if isinstance(item, Hit | Passage):
-            return item if isinstance(item, Hit) else Hit(item, score)
-        try:
-            found = FoundPassage.model_validate({"text": item} if isinstance(item, str) else item)
-        except ValidationError as error:
-            raise UsageError(
-                f"{self.name} must return {_RESULTS}, and an item of the type {type(item).__name__} has no "
-                f"text ({error.errors()[0]['msg']}); give each a `text`."
-            ) from None
-        return Hit(Passage(found.id or digest(found.text)[:16], found.title, found.text), score)
+        return await _call(partial(self.function, query, **arguments), k, self.name)
 
 
 class GuardedSource(SourceWrapper):
     """A source of a user's own class or of another package; `subject` begins the sentences of errors."""
 
     def __init__(self, inner: Source, kind: str, subject: str) -> None:
-        super().__init__(inner, inner.fingerprint)
-        self.kind, self._search = kind, FunctionSource(inner.search, subject)
-
-    def around(self, inner: Source) -> SourceWrapper:
-        """Returns `inner` with the same guard."""
-        return self if inner is self.inner else GuardedSource(inner, self.kind, self._search.name)
+        super().__init__(inner)
+        self.kind, self._subject = kind, subject
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, as `FunctionSource` does."""
-        return await self._search.search(query, k)
+        return await _call(partial(self.inner.search, query, k), k, self._subject)
+
+
+async def _call(search: Callable[[], Any], k: int, subject: str) -> tuple[Hit, ...]:
+    """Returns the first `k` results of the user's `search`; errors of it begin with `subject`."""
+    try:
+        with no_exit(subject):
+            found = await asyncio.to_thread(search)
+            found = await found if inspect.isawaitable(found) else found
+    except RagcError:
+        raise
+    except Exception as error:
+        raise SourceError(f"{subject} raised {type(error).__name__}: {error}") from error
+    listed = found if isinstance(found, list | tuple | str) else getattr(found, "passages", found)
+    if not isinstance(listed, list | tuple):
+        raise UsageError(
+            f"{subject} must return {_RESULTS}, and it returned {type(listed).__name__}; put what it "
+            "finds into a list."
+        )
+    return tuple(_hit(item, 1 / rank, subject) for rank, item in enumerate(listed[: max(k, 0)], 1))
+
+
+def _hit(item: Any, score: float, subject: str) -> Hit:
+    if isinstance(item, Hit | Passage):
+        return item if isinstance(item, Hit) else Hit(item, score)
+    try:
+        found = FoundPassage.model_validate({"text": item} if isinstance(item, str) else item)
+    except ValidationError as error:
+        raise UsageError(
+            f"{subject} must return {_RESULTS}, and an item of the type {type(item).__name__} has no text "
+            f"({error.errors()[0]['msg']}); give each a `text`."
+        ) from None
+    return Hit(Passage(found.id or digest(found.text)[:16], found.title, found.text), score)
 
 
 def _built(make: Callable[[], Any], kind: str, subject: str, advice: str) -> Source:
@@ -134,7 +135,6 @@ def _built(make: Callable[[], Any], kind: str, subject: str, advice: str) -> Sou
 
 def guard(record: SourceKind, subject: str) -> SourceKind:
     """Returns the record of another package with sources that are `GuardedSource`."""
-
     def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
         return _built(lambda: maker(record)(inputs, options), record.id, subject, REPAIR)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from ragc.core.display import describe, quantity
 from ragc.corpora.sources.base import SourceKind, current_question
 from ragc.corpora.sources.bm25.source import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
@@ -43,15 +42,10 @@ class GivenSource(ChunkedSource):
         overlap: float = 0.0,
         chunk_by: str = "text",
     ) -> None:
-        self.k1, self.b = k1, b
-        super().__init__(passages, chunk_size, overlap, chunk_by)
+        super().__init__(passages, chunk_size, overlap, chunk_by, k1=k1, b=b)
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
         self._chunks_of = cache(lambda name: self.parts_of((name,)))
         self._terms_of = cache(passage_terms)
-
-    def __repr__(self) -> str:
-        size = quantity(len(self.corpus.passages), "passage")
-        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` of the current question's own passages, best first.
@@ -60,14 +54,9 @@ class GivenSource(ChunkedSource):
         in the corpus.
         """
         context = [part for name in self._context_ids() for part in self._chunks_of(name)]
-        scores = bm25_scores(query_terms(query), [self._terms_of(part) for part in context], self.k1, self.b)
+        scores = bm25_scores(query_terms(query), [self._terms_of(part) for part in context], **self.settings)
         order = sorted(range(len(context)), key=lambda at: -scores[at])
         return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
-
-    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> GivenSource:
-        return GivenSource(
-            self.corpus, k1=self.k1, b=self.b, chunk_size=chunk_size, overlap=overlap, chunk_by=chunk_by
-        )
 
     def _context_ids(self) -> tuple[str, ...]:
         question = current_question.get()

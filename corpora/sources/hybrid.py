@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
 from ragc.corpora.sources import bm25
 from ragc.corpora.sources import dense as vectors
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, parts_of, with_titles
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, SourceWrapper
 from ragc.corpora.sources.options import CorpusHalfOptions, FromZero, Positive, RerankOptions, Share
 from ragc.records import Hit, Passage
 
@@ -85,23 +84,20 @@ def fuse_ranks(
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
-    for hits in (dense, sparse):
-        for rank, hit in enumerate(hits, 1):
-            passages.setdefault(hit.passage.id, hit.passage)
-            scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + 1 / (constant + rank)
+    for rank, hit in (*enumerate(dense, 1), *enumerate(sparse, 1)):
+        passages.setdefault(hit.passage.id, hit.passage)
+        scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + 1 / (constant + rank)
     best = sorted(scores, key=lambda name: (-scores[name], name))[: max(k, 0)]
     return tuple(Hit(passages[name], scores[name]) for name in best)
 
 
-class HybridSource:
+class HybridSource(SourceWrapper):
     """The fused hits of `dense` and `sparse`, two sources over the same passages.
 
     `fusion` is `share`: `share` of the hits, 0 to 1, come from `dense` (RAG-X's ratio), or `rrf`:
     reciprocal-rank fusion of the first `pool` hits of each. A source with a share of 0 is not searched.
     Samples are those of `dense`.
     """
-
-    kind = "hybrid"
 
     def __init__(
         self,
@@ -113,14 +109,10 @@ class HybridSource:
         pool: int = 100,
         constant: float = RRF_K,
     ) -> None:
-        self.dense, self.sparse, self.fusion = dense, sparse, fusion
-        self.share, self.pool, self.constant = share, pool, constant
-        settings = [float(share)] if fusion == "share" else [pool, float(constant)]
-        parts = [dense.fingerprint, sparse.fingerprint]
-        self.fingerprint = digest([self.kind, VERSION, fusion, settings, parts])
-
-    def __deepcopy__(self, memo: object) -> HybridSource:
-        return self
+        used = [float(share)] if fusion == "share" else [pool, float(constant)]
+        super().__init__(dense, "hybrid", VERSION, fusion, used, sparse.fingerprint)
+        self.kind, self.dense, self.sparse = "hybrid", dense, sparse
+        self.fusion, self.share, self.pool, self.constant = fusion, share, pool, constant
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.dense, self.sparse, fusion=self.fusion)
@@ -129,34 +121,19 @@ class HybridSource:
         """Returns at most `k` hits, best first. Raises SourceError when either source does."""
         if k < 1:
             return ()
-        if self.fusion == "rrf":
-            dense, sparse = await self._both(query, max(k, self.pool))
-            return fuse_ranks(dense, sparse, k, constant=self.constant)
-        if self.share in (0, 1):
+        if self.fusion == "share" and self.share in (0, 1):
             return await (self.dense if self.share == 1 else self.sparse).search(query, k)
-        dense, sparse = await self._both(query, k)
+        wanted = max(k, self.pool) if self.fusion == "rrf" else k
+        dense, sparse = await asyncio.gather(
+            self.dense.search(query, wanted), self.sparse.search(query, wanted)
+        )
+        if self.fusion == "rrf":
+            return fuse_ranks(dense, sparse, k, constant=self.constant)
         return fuse_shares(dense, sparse, self.share, k)
 
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
-        `exclude`.
-        """
-        return self.dense.sample(n, seed=seed, exclude=exclude)
-
-    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """Those of the source below."""
-        return parts_of(self.dense, ids)
-
-    def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
-        """Returns the fusion of both sources, each in chunks of at most `chunk_size` tokens."""
-        return self._of(lambda part: part.rechunk(chunk_size, overlap))
-
-    def with_titles(self, sections: bool | None, columns: bool | None) -> HybridSource:
-        """Returns the fusion of both sources with other titles of chunks."""
-        return self._of(lambda part: with_titles(part, sections, columns))
-
-    def _of(self, change: Callable[[Source], Source]) -> HybridSource:
-        return HybridSource(
+    def around(self, change: Callable[[Source], Source]) -> Self:
+        """Returns the same fusion of what `change` makes of both sources."""
+        return type(self)(
             change(self.dense),
             change(self.sparse),
             fusion=self.fusion,
@@ -164,9 +141,6 @@ class HybridSource:
             pool=self.pool,
             constant=self.constant,
         )
-
-    async def _both(self, query: str, k: int) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-        return await asyncio.gather(self.dense.search(query, k), self.sparse.search(query, k))
 
 
 def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:

@@ -28,7 +28,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.digest import digest
-from ragc.core.display import describe
 from ragc.core.extras import EXTRAS, remedy, require
 from ragc.core.marks import HARMLESS
 from ragc.core.progress import Progress
@@ -247,22 +246,22 @@ class LuceneSource(ChunkedSource):
             raise UnknownName("analyzer", analyzer, ANALYZERS)
         if not 0 <= title_boost < math.inf:
             raise UsageError(f"Lucene needs title_boost >= 0, got {title_boost}.")
-        super().__init__(passages, chunk_size, overlap, chunk_by)
-        self.settings: dict[str, Any] = {
-            "k1": k1,
-            "b": b,
-            "title_boost": title_boost,
-            "analyzer": analyzer,
-            "home": home,
-        }
+        super().__init__(
+            passages,
+            chunk_size,
+            overlap,
+            chunk_by,
+            k1=k1,
+            b=b,
+            title_boost=title_boost,
+            analyzer=analyzer,
+            home=home,
+        )
         terms = [analyzer, ANALYZER if analyzer == "ragc" else 0]
         self._built = {"format": FORMAT, "jar": jar().name, "terms": terms, "cut": self.cutting}
         scored = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
         self.fingerprint = digest([scored, float(title_boost), self._built])
         self._folder: Path | None = None
-
-    def __repr__(self) -> str:
-        return describe(type(self).__name__, len(self.corpus.passages), **self.settings)
 
     def build(self, progress: Progress | None = None) -> IndexFolder:
         """Returns the index on disk, built if it is missing. Raises SourceError if it cannot be written."""
@@ -306,11 +305,6 @@ class LuceneSource(ChunkedSource):
                     )
         best, stored = searcher.search(builder.build(), k).scoreDocs, searcher.storedFields()
         return [(stored.document(hit.doc).get("passage"), hit.score) for hit in best if hit.score > 0]
-
-    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> LuceneSource:
-        return LuceneSource(
-            self.corpus, chunk_size=chunk_size, overlap=overlap, chunk_by=chunk_by, **self.settings
-        )
 
 
 KIND = SourceKind(

@@ -7,7 +7,7 @@ kind are in its file; a test holds the defaults to those of the sources.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -28,9 +28,7 @@ CutBy = Annotated[str, Choice(METHODS), HARMLESS]
 
 
 class SourceOptions(Table):
-    """The options of a source of a `kind`."""
-
-    kind: ClassVar[str] = ""
+    """The options of a kind of source."""
 
 
 class ChunkOptions(SourceOptions):

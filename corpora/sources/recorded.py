@@ -21,17 +21,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ragc.core.digest import digest
-from ragc.core.display import describe
 from ragc.core.files import open_regular
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
 from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import data_error
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, SourceWrapper
+from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper
 from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
 from ragc.corpora.sources.options import ChunkOptions, RerankOptions
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
-from ragc.corpora.storage.corpus import sample
+from ragc.corpora.storage.corpus import cut, sample
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 
@@ -75,17 +74,8 @@ class RecordedSearch(BaseModel):
             raise ValueError("`passages` has scores for some only; give all of them one, or none")
         return self
 
-    @property
-    def hits(self) -> tuple[Hit, ...]:
-        """The hits, best first, ties of scores by id."""
-        hits = (
-            Hit(Passage(p.id, p.title, p.text, p.start), 1 / rank if p.score is None else p.score)
-            for rank, p in enumerate(self.passages, 1)
-        )
-        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
 
-
-class RecordedSource:
+class RecordedSource(BaseSource):
     """The results in the file at `path`, or in a recording.
 
     A recorded query gets its hits. `unknown` decides on other queries: the hits of the `nearest` recorded
@@ -106,62 +96,49 @@ class RecordedSource:
         chunk_by: str = "text",
     ) -> None:
         self._recording = read_recording(recording) if isinstance(recording, str | Path) else recording
-        self.unknown, self.chunk_size, self.overlap, self.chunk_by = unknown, chunk_size, overlap, chunk_by
+        self._unknown, self._chunks = unknown, (chunk_size, overlap, chunk_by)
         lines = [_line(query, hits) for query, hits in self._recording.items()]
-        cut = chunk.settings(chunk_size, overlap, chunk_by)
-        self.fingerprint = digest([self.kind, lines, unknown, ANALYZER, cut])
+        self.fingerprint = digest([self.kind, lines, unknown, ANALYZER, chunk.settings(*self._chunks)])
         self._passages = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
         # Fixed width, so that ties are broken by the position in the file.
         self._queries = Bm25Source(Passage(f"{n:09}", "", query) for n, query in enumerate(self._recording))
-
-    def __deepcopy__(self, memo: object) -> RecordedSource:
-        return self
-
-    def __repr__(self) -> str:
-        return describe(type(self).__name__, queries=len(self._recording), unknown=self.unknown)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` recorded hits, best first.
 
         Raises SourceError for an unrecorded query if `unknown` is "error".
         """
-        hits = self._recording.get(query)
-        if hits is None and self.unknown == "error":
+        if query not in self._recording and self._unknown == "error":
             raise SourceError(
                 f"The query {query[:200]!r} was not recorded; record it, or set unknown to 'nearest' or "
                 "'nothing'."
             )
-        if hits is None and self.unknown == "nearest":
-            hits = next(
-                (self._recording[found.passage.text] for found in await self._queries.search(query, 1)), ()
-            )
-        if hits and self.chunk_size is not None:
-            hits = rank_by_bm25(query, self._cut(hit.passage for hit in hits))
-        return (hits or ())[: max(k, 0)]
+        if query in self._recording or self._unknown == "nothing":
+            hits = self._recording.get(query, ())
+        else:
+            nearest = await self._queries.search(query, 1)
+            hits = self._recording[nearest[0].passage.text] if nearest else ()
+        if self._chunks[0] is not None:
+            hits = rank_by_bm25(query, cut((hit.passage for hit in hits), *self._chunks))
+        return hits[: max(k, 0)]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """Returns `n` passages drawn from those of all queries, each id once; none in `exclude`."""
-        return sample(self._cut(self._passages.values()), n, seed, exclude)
+        return sample(tuple(cut(self._passages.values(), *self._chunks)), n, seed, exclude)
 
     def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
         """Returns the recorded passages with these ids, or their chunks, in order."""
-        return self._cut(self._passages[name] for name in dict.fromkeys(ids) if name in self._passages)
+        return tuple(cut(filter(None, map(self._passages.get, dict.fromkeys(ids))), *self._chunks))
 
     def rechunk(self, chunk_size: int, overlap: float) -> RecordedSource:
         """Returns the same recording with its passages in chunks of at most `chunk_size` tokens."""
         return RecordedSource(
             self._recording,
-            unknown=self.unknown,
+            unknown=self._unknown,
             chunk_size=chunk_size,
             overlap=overlap,
-            chunk_by=self.chunk_by,
+            chunk_by=self._chunks[2],
         )
-
-    def _cut(self, passages: Iterable[Passage]) -> tuple[Passage, ...]:
-        if (size := self.chunk_size) is None:
-            return tuple(passages)
-        cut = (chunk.chunk_passage(passage, size, self.overlap, self.chunk_by) for passage in passages)
-        return tuple(part for parts in cut for part in parts)
 
 
 class Recorder(SourceWrapper):
@@ -174,7 +151,7 @@ class Recorder(SourceWrapper):
     """
 
     def __init__(self, inner: Source, path: str | Path) -> None:
-        super().__init__(inner, inner.fingerprint)
+        super().__init__(inner)
         self.path = Path(path)
         recording = read_recording(self.path) if self.path.exists() and self.path.stat().st_size else {}
         self._hit_counts = {query: len(hits) for query, hits in recording.items()}
@@ -207,7 +184,7 @@ class Recorder(SourceWrapper):
                 self._cuts[chunk_size, overlap] = Recorder(self.inner.rechunk(chunk_size, overlap), path)
             return self._cuts[chunk_size, overlap]
 
-    def around(self, inner: Source) -> Recorder:
+    def with_titles(self, sections: bool | None, columns: bool | None) -> Recorder:
         """Returns the recorder itself: titles are recorded as they are."""
         return self
 
@@ -226,17 +203,22 @@ def read_recording(path: str | Path) -> Recording:
         raise DataError(str(path), [f"cannot be read ({error.strerror or error}); check the path"]) from error
     for number, line in enumerate(lines, 1):
         try:
-            found = RecordedSearch.model_validate_json(line) if line.strip() else None
+            search = RecordedSearch.model_validate_json(line) if line.strip() else None
         except ValidationError as error:
             located = [(".".join(map(str, part["loc"])), part["msg"]) for part in error.errors()]
             problems += [f"line {number}: {f'`{where}`: ' if where else ''}{why}" for where, why in located]
             continue
-        if found and (found.query not in recording or len(found.passages) > len(recording[found.query])):
-            recording[found.query] = found.hits
-    if problems:
+        if search and len(search.passages) > len(recording.get(search.query, ())):
+            hits = [
+                Hit(Passage(p.id, p.title, p.text, p.start), 1 / rank if p.score is None else p.score)
+                for rank, p in enumerate(search.passages, 1)
+            ]
+            recording[search.query] = tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
+        elif search:
+            recording.setdefault(search.query, ())
+    if problems or not recording:
+        problems = problems or ["the file holds no query; one JSON object a line is needed"]
         raise data_error(str(path), problems)
-    if not recording:
-        raise DataError(str(path), ["the file holds no query; one JSON object a line is needed"])
     return recording
 
 

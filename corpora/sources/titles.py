@@ -15,7 +15,6 @@ matches few; here the case of both is ignored.
 
 from __future__ import annotations
 
-from ragc.core.digest import digest
 from ragc.corpora.sources.base import Source, SourceWrapper
 from ragc.errors import UsageError
 from ragc.records import Hit
@@ -54,12 +53,8 @@ class TitleSource(SourceWrapper):
     def __init__(self, inner: Source, *, pool: int = POOL) -> None:
         if pool < 1:
             raise UsageError(f"The title rules need a pool of at least 1 hit, got {pool}.")
-        super().__init__(inner, digest(["titles", VERSION, pool, inner.fingerprint]))
+        super().__init__(inner, "titles", VERSION, pool)
         self.pool = pool
-
-    def around(self, inner: Source) -> TitleSource:
-        """Returns the same rules over another source."""
-        return TitleSource(inner, pool=self.pool)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first, ties by passage id. Raises SourceError as `inner` does."""

@@ -52,9 +52,7 @@ class Corpus:
 
         `by` is one of `chunk.METHODS`. Raises SourceError if chunks of a stored corpus cannot be written.
         """
-        if chunk_size is None:
-            return self.passages
-        return tuple(_chunks(self.passages, chunk_size, overlap, by, lambda n: None))
+        return tuple(cut(self.passages, chunk_size, overlap, by))
 
 
 class StoredCorpus(Corpus):
@@ -79,7 +77,7 @@ class StoredCorpus(Corpus):
                 self.fingerprint,
                 {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
                 lambda folder, step: write(
-                    folder, _chunks(self.passages, chunk_size, overlap, by, step), lambda n: None
+                    folder, cut(self.passages, chunk_size, overlap, by, step), lambda n: None
                 ),
                 home=self._home,
                 total=len(self.passages),
@@ -87,9 +85,12 @@ class StoredCorpus(Corpus):
         )
 
 
-def _chunks(passages: Iterable[Passage], size: int, overlap: float, by: str, step: Step) -> Iterator[Passage]:
+def cut(
+    passages: Iterable[Passage], size: int | None, overlap: float, by: str, step: Step = lambda n: None
+) -> Iterator[Passage]:
+    """Yields `passages` in chunks of at most `size` tokens, uncut if that is None; `step` counts them."""
     for passage in passages:
-        yield from chunk.chunk_passage(passage, size, overlap, by)
+        yield from (passage,) if size is None else chunk.chunk_passage(passage, size, overlap, by)
         step(1)
 
 

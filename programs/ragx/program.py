@@ -38,7 +38,7 @@ import dspy
 
 from ragc.core import counters
 from ragc.corpora import embed
-from ragc.corpora.rerank.base import RerankedSource, rerank
+from ragc.corpora.rerank import RerankedSource, rerank
 from ragc.corpora.sources.base import Source, current_question, parts_of
 from ragc.corpora.sources.crag_api import is_named_in, plain
 from ragc.corpora.storage.corpus import sample

@@ -10,7 +10,7 @@ import pytest
 
 from ragc.core.files import cache_home
 from ragc.corpora.datasets import pydocs
-from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.embed import DEFAULT
 from ragc.corpora.embed.local import LocalEmbedder, minilm, onnx_embedder
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.records import Passage

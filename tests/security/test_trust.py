@@ -20,7 +20,7 @@ from ragc.compiled.opened import open_program
 from ragc.core.marks import HARMLESS, marked
 from ragc.core.tables import Table
 from ragc.corpora import SOURCES
-from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank import RerankedSource
 from ragc.errors import Untrusted, UsageError
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets import TARGETS as TARGET_KINDS

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragc.corpora.embed.base import Vectors
+from ragc.corpora.embed import Vectors
 
 
 class WordEmbedder:

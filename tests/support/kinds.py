@@ -10,12 +10,10 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.datasets.base import Dataset
-from ragc.corpora.embed import EMBEDDERS
-from ragc.corpora.embed.base import Embedder
+from ragc.corpora.embed import EMBEDDERS, Embedder
 from ragc.corpora.embed.local import onnx_embedder, transformers_embedder
 from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
-from ragc.corpora.rerank import RERANKERS
-from ragc.corpora.rerank.base import RerankedSource, Reranker
+from ragc.corpora.rerank import RERANKERS, RerankedSource, Reranker
 from ragc.corpora.rerank.kinds import Bm25Reranker, CrossEncoder, EmbedReranker
 from ragc.corpora.sources.base import Source, current_question, parts_of
 from ragc.corpora.sources.bm25.source import Bm25Source

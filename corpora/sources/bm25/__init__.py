@@ -17,8 +17,6 @@ from ragc.corpora.sources.options import (
 class SparseOptions(Bm25Parameters):
     """Keyword search: what `bm25` and the sparse part of `hybrid` share."""
 
-    kind = "bm25"
-
     title_boost: Positive = Field(
         default=1, description="How many times a title counts in the term frequency of its passage. From 1."
     )

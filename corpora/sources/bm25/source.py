@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest
-from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.sources.base import SourceInputs
 from ragc.corpora.sources.bm25.index import FORMAT, PLACES, Bm25Index, build_in_memory
@@ -89,15 +88,13 @@ class Bm25Source(ChunkedSource):
         if title_boost < 1:
             raise UsageError(f"BM25 counts a title 1 or more times, got title_boost = {title_boost}.")
         self.k1, self.b, self.title_boost, self.home = k1, b, title_boost, home
-        super().__init__(passages, chunk_size, overlap, chunk_by)
+        super().__init__(
+            passages, chunk_size, overlap, chunk_by, k1=k1, b=b, title_boost=title_boost, home=home
+        )
         # What decides the terms of a passage, and the place of an index in the cache.
         self._cut = self.cutting if title_boost == 1 else [*self.cutting, "title", title_boost]
         self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self._cut)
         self._index: Bm25Index | None = None
-
-    def __repr__(self) -> str:
-        size = quantity(len(self.corpus.passages), "passage")
-        return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits with a score above 0, best first, ties by passage id; scored in a thread.
@@ -140,18 +137,6 @@ class Bm25Source(ChunkedSource):
                 else:
                     self._index = build_in_memory(self.passages, self.k1, self.b, self.title_boost)
         return self._index.search(query, k)
-
-    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> Bm25Source:
-        return Bm25Source(
-            self.corpus,
-            k1=self.k1,
-            b=self.b,
-            chunk_size=chunk_size,
-            overlap=overlap,
-            chunk_by=chunk_by,
-            title_boost=self.title_boost,
-            home=self.home,
-        )
 
 
 def build(inputs: SourceInputs, options: dict[str, Any]) -> Bm25Source:

@@ -10,15 +10,13 @@ from ragc.core.extras import EXTRAS
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice, Words
 from ragc.corpora import embed
-from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.embed import DEFAULT
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.options import ChunkOptions, CorpusHalfOptions, Positive, RerankOptions
 
 
 class VectorOptions(ChunkOptions):
     """Search by meaning: what `dense` and the dense part of `hybrid` share."""
-
-    kind = "dense"
 
     model: Annotated[Words, embed.EMBEDDER] = Field(
         default=DEFAULT,

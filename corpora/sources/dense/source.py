@@ -19,7 +19,7 @@ from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.extras import require
 from ragc.core.progress import Progress
-from ragc.corpora.embed.base import Embedder, Vectors, passage_text
+from ragc.corpora.embed import Embedder, Vectors, passage_text
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
@@ -76,9 +76,9 @@ class DenseSource(ChunkedSource):
                 "A dense source needs index 'flat' or 'hnsw', m >= 2, ef_construction >= 1 and ef_search >= "
                 f"1, got {index!r}, {m}, {ef_construction} and {ef_search}."
             )
-        super().__init__(passages, chunk_size, overlap, chunk_by)
+        graph = {"index": index, "m": m, "ef_construction": ef_construction, "ef_search": ef_search}
+        super().__init__(passages, chunk_size, overlap, chunk_by, embedder=embedder, home=home, **graph)
         self.embedder, self._home = embedder, home
-        self._options = {"index": index, "m": m, "ef_construction": ef_construction, "ef_search": ef_search}
         self._graph, self._ef_search = ((m, ef_construction), ef_search) if index == "hnsw" else ((0, 0), 0)
         self._made_of = {
             "embedder": embedder.fingerprint,
@@ -114,14 +114,7 @@ class DenseSource(ChunkedSource):
 
     def with_embedder(self, embedder: Embedder) -> DenseSource:
         """Returns the same corpus, cut in the same way, searched with `embedder`."""
-        return self._varied(embedder, self.chunk_size, self.overlap, self.chunk_by)
-
-    def _with_chunks(self, chunk_size: int | None, overlap: float, chunk_by: str) -> DenseSource:
-        return self._varied(self.embedder, chunk_size, overlap, chunk_by)
-
-    def _varied(self, embedder: Embedder, size: int | None, overlap: float, by: str) -> DenseSource:
-        options: dict[str, Any] = {**self._options, "chunk_size": size, "overlap": overlap, "chunk_by": by}
-        return DenseSource(self.corpus, embedder, home=self._home, **options)
+        return self._with(embedder=embedder)
 
     def _search(self, query: str, k: int) -> tuple[Hit, ...]:
         with self._lock:

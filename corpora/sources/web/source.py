@@ -27,12 +27,13 @@ from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
 from ragc.core.text import first_line
 from ragc.corpora.chunking import chunk
-from ragc.corpora.sources.base import SearchOnly, SourceKind
+from ragc.corpora.sources.base import BaseSource, SourceKind
 from ragc.corpora.sources.options import Above, CutBy, Flag, FromZero, Overlap, Positive, RerankOptions, Words
 from ragc.corpora.sources.recorded import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import html
 from ragc.corpora.sources.web.fetch import HTML_TYPES, check_url, fetch
+from ragc.corpora.storage.corpus import cut
 from ragc.errors import SourceError, TargetUnavailable, UnknownName
 from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
@@ -163,7 +164,7 @@ class Spacing:
             await asyncio.sleep(wait)
 
 
-class WebSource(SearchOnly):
+class WebSource(BaseSource):
     """The results of `engine` for a query, cached in `store`; by default ddgs, cached in memory.
 
     `options` are those of `WebOptions`. Every query requests `results` results. Their snippets are the
@@ -195,15 +196,13 @@ class WebSource(SearchOnly):
         self._found_by = digest(
             [self.kind, VERSION, dict(self.engine.identity), self.options.results, self.options.pages]
         )
-        self.fingerprint = self._fingerprint()
+        self._configure(self.options)
 
-    def _fingerprint(self) -> str:
-        cut = [*chunk.settings(*self._cut), ANALYZER] if self.options.pages else []
-        return digest([self._found_by, cut])
-
-    @property
-    def _cut(self) -> tuple[int, float, str]:
-        return self.options.chunk_size, self.options.overlap, self.options.chunk_by
+    def _configure(self, options: WebOptions) -> None:
+        self.options = options
+        self._cut = options.chunk_size, options.overlap, options.chunk_by
+        ranked_by = [*chunk.settings(*self._cut), ANALYZER] if options.pages else []
+        self.fingerprint = digest([self._found_by, ranked_by])
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first. A blank query finds nothing and is not sent.
@@ -222,23 +221,25 @@ class WebSource(SearchOnly):
         )
         if not self.options.pages:
             return in_order(passages)[:k]
-        parts = (part for page in passages for part in chunk.chunk_passage(page, *self._cut))
-        return (await asyncio.to_thread(rank_by_bm25, query, parts))[:k]  # which cuts the pages too
+        hits = await asyncio.to_thread(rank_by_bm25, query, cut(passages, *self._cut))  # cut in the thread
+        return hits[:k]
 
     def rechunk(self, chunk_size: int, overlap: float) -> WebSource:
         """Returns the same source with its pages cut to `chunk_size` tokens; itself if it has snippets only.
 
         Both share the rate limit and the cache: no search is made twice.
         """
+        if not self.options.pages:
+            return self
         source = copy.copy(self)
-        cut = {**self.options.explicit, "chunk_size": chunk_size, "overlap": overlap}
-        source.options = WebOptions.of(cut)
-        source.fingerprint = source._fingerprint()
-        return source if self.options.pages else self
+        source._configure(
+            WebOptions.of({**self.options.explicit, "chunk_size": chunk_size, "overlap": overlap})
+        )
+        return source
 
     async def _find(self, query: str) -> list[Passage]:
         """Returns the passages of a new search."""
-        end = time.monotonic() + self.options.seconds
+        end = asyncio.get_running_loop().time() + self.options.seconds
 
         async def attempt() -> Sequence[WebResult]:
             await self._spacing.take()
@@ -258,27 +259,21 @@ class WebSource(SearchOnly):
                 f"{str(error).removesuffix('.')}; try again later, lower `per_second`, or name other engines."
             ) from None
         results = _drop_duplicates(results)[: self.options.results]
-        tasks = [asyncio.create_task(self._page(result.url)) for result in results if self.options.pages]
-        try:
-            done, _ = (
-                await asyncio.wait(tasks, timeout=max(0.0, end - time.monotonic())) if tasks else ((), ())
-            )
-        finally:
-            for task in tasks:
-                task.cancel()
-        pages = {
-            result.url: task.result() for result, task in zip(results, tasks, strict=False) if task in done
-        }
+        pages = [""] * len(results)
+        if self.options.pages:
+            pages = await asyncio.gather(*(self._page(result.url, end) for result in results))
         passages = [
             Passage(result.url, result.title, page)
-            if (page := pages.get(result.url))
+            if page
             else Passage(f"{result.url}#{digest(result.snippet)[:12]}", result.title, result.snippet)
-            for result in results
+            for result, page in zip(results, pages, strict=True)
         ]
         return [passage for passage in passages if passage.text or passage.title]
 
-    async def _page(self, url: str) -> str:
-        """Returns the text of the page at `url`, shared by all queries; "" if it has none."""
+    async def _page(self, url: str, end: float) -> str:
+        """Returns the text of the page at `url`, shared by all queries; "" if it has none until `end`, a time
+        of the loop.
+        """
 
         async def read() -> str:
             page = await fetch(url, allow_loopback=self._allow_loopback)
@@ -287,7 +282,8 @@ class WebSource(SearchOnly):
             return html.clean(page.text)[: html.MAX_CHARS].strip()
 
         with suppress(Exception):  # no page may lose the others; a broken store fails the search itself
-            return (await self._store.get_or_call(digest(["page", VERSION, url]), read))[0]
+            async with asyncio.timeout_at(end):
+                return (await self._store.get_or_call(digest(["page", VERSION, url]), read))[0]
         return ""
 
 

@@ -20,7 +20,7 @@ from ragc.compiled.resolve import Opening, resolve
 from ragc.core.marks import marked
 from ragc.core.progress import Progress, listening
 from ragc.corpora import SOURCES, embed
-from ragc.corpora.embed.base import ALIASES, DEFAULT
+from ragc.corpora.embed import ALIASES, DEFAULT
 from ragc.corpora.rerank import RERANKER, split
 from ragc.downloads import default_weights, fetch_hub_file, is_hub_file
 from ragc.errors import UsageError

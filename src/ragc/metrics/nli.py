@@ -13,24 +13,29 @@ transformers run on the GPU if torch finds one, in the precision of their files.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ragc.core.digest import digest
 from ragc.core.extras import require
-from ragc.core.text import first_line, repair_surrogates
-from ragc.corpora.embed.model_files import folder_digests
-from ragc.corpora.embed.onnx_session import OnnxSession
+from ragc.core.text import first_line, repair_value
+from ragc.corpora.embed.local import (
+    ONNX_MODULES,
+    TOKENIZER,
+    folder_digests,
+    has_onnx,
+    in_batches,
+    load_onnx,
+    settings,
+)
 from ragc.errors import TargetError, UsageError
 from ragc.metrics.base import Pair, Verdict
-
-BATCH = 32
-"""Pairs per batch of a model; they are sorted by length first to reduce padding."""
 
 TOKENS = 512
 """Context of a classifier in tokens, if its configuration does not give it."""
@@ -38,36 +43,42 @@ TOKENS = 512
 GENERATOR_TOKENS = 2048
 """Context of a T5 model in tokens: it has no limit of its own, but memory has."""
 
-Run = Callable[[Sequence[Pair]], list[Verdict]]
-"""A model in memory: a verdict for each pair, in order. Called by one thread at a time."""
-
 _WHAT = "Entailment by a model"
-_ONNX = ("model.onnx", "onnx/model.onnx")
 _WEIGHTS = ("*.onnx", "*.onnx_data", "*.safetensors", "*.json", "*.txt", "*.model")
 _REPLY_TOKENS = 10  # ALCE's limit; TRUE writes one
 
 
+class LoadedModel(NamedTuple):
+    """A model in memory: the tokens of hypotheses with special ones, its context, and its verdicts for pairs
+    whose hypotheses leave space for a premise.
+    """
+
+    sizes: Callable[[list[str]], list[int]]
+    context: int
+    verdicts: Callable[[list[Pair]], list[Verdict]]
+
+
 class NliEntailer:
-    """A model that is loaded on first use, and run in its own thread, one batch at a time.
+    """A model that `load` loads at the first use; it is run in a thread, for one caller at a time.
 
     `name` is the model's name in reports, and identifies its files by a digest or its revision.
     """
 
-    def __init__(self, name: str, load: Callable[[], Run]) -> None:
+    def __init__(self, name: str, load: Callable[[], LoadedModel]) -> None:
         self.name, self._load, self._lock = name, load, Lock()
-        self._model: Run | None = None
+        self._model: LoadedModel | None = None
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
         """Returns a verdict for each of `pairs`, in order; raises TargetError if the model cannot run."""
-        return await asyncio.to_thread(self._run, list(pairs)) if pairs else []
+        return await asyncio.to_thread(self._run, [repair_value(pair) for pair in pairs]) if pairs else []
 
     def _run(self, pairs: list[Pair]) -> list[Verdict]:
         with self._lock:
             try:
-                self._model = self._model or self._load()
-                return self._model(
-                    [(repair_surrogates(premise), repair_surrogates(claim)) for premise, claim in pairs]
-                )
+                self._model = model = self._model or self._load()
+                fits = [size < model.context for size in model.sizes([claim for _, claim in pairs])]
+                verdicts = iter(model.verdicts([pair for pair, fit in zip(pairs, fits, strict=True) if fit]))
+                return [next(verdicts) if fit else None for fit in fits]
             # the libraries' errors have no common class: damaged files, lack of memory
             except Exception as error:
                 raise TargetError(
@@ -81,27 +92,25 @@ def nli(model: str) -> NliEntailer:
 
     Raises UsageError when it is neither, when it is not an entailment model, and when a library is missing.
     """
-    folder, label = _locate_model(model)
+    folder, name = _locate_model(model)
     if not (folder / "config.json").is_file():
         raise UsageError(f"An entailment model's folder holds config.json; {folder} has none.")
-    config = _json(folder / "config.json")
-    onnx = next((folder / name for name in _ONNX if (folder / name).is_file()), None)
-    for library in ("onnxruntime", "tokenizers") if onnx else ("torch", "transformers"):
+    config = settings(folder / "config.json")
+    kind = "onnx" if has_onnx(folder) else next(iter(config.get("architectures") or ()), "")
+    for library in ONNX_MODULES if kind == "onnx" else ("torch", "transformers"):
         require(library, _WHAT)
-    if onnx:
-        if not (folder / "tokenizer.json").is_file():
-            raise UsageError(f"A model in ONNX form has tokenizer.json beside it; {folder} has none.")
-        load = partial(_onnx_classifier, folder, onnx, config, entailment_label(config, folder))
-        return NliEntailer(f"nli {label}, onnx", load)
-    kind = next(iter(config.get("architectures") or ()), "")
+    if kind == "onnx" and not (folder / TOKENIZER).is_file():
+        raise UsageError(f"A model in ONNX form has tokenizer.json beside it; {folder} has none.")
     if kind.endswith("ForConditionalGeneration"):
-        return NliEntailer(f"nli {label}", partial(_generator, folder))
-    if not kind.endswith("ForSequenceClassification"):
+        return NliEntailer(f"nli {name}", partial(_generator, folder))
+    if kind != "onnx" and not kind.endswith("ForSequenceClassification"):
         raise UsageError(
             f"An entailment model classifies sequences, or is a T5 model such as TRUE; {model} is "
             f"{kind or 'a model that does not say what it is'}."
         )
-    return NliEntailer(f"nli {label}", partial(_classifier, folder, entailment_label(config, folder)))
+    load = _onnx_classifier if kind == "onnx" else _classifier
+    load_here = partial(load, folder, context(folder, config), entailment_label(config, folder))
+    return NliEntailer(f"nli {name}, onnx" if kind == "onnx" else f"nli {name}", load_here)
 
 
 def entailment_label(config: Mapping[str, Any], where: object) -> int:
@@ -123,24 +132,20 @@ def entailment_label(config: Mapping[str, Any], where: object) -> int:
     return called[0]
 
 
-def longest(folder: Path, config: Mapping[str, Any]) -> int:
+def context(folder: Path, config: Mapping[str, Any]) -> int:
     """Returns a classifier's context in tokens with special ones: from its configuration, else `TOKENS`."""
-    tokenizer = folder / "tokenizer_config.json"
-    tokens = _json(tokenizer).get("model_max_length") if tokenizer.is_file() else None
-    positions = config.get("max_position_embeddings")
-    # RoBERTa reserves two of its 514 positions, which only its tokenizer reports
-    limit = tokens if isinstance(tokens, int) and 2 < tokens < 10**6 else TOKENS
-    return min(limit, positions) if isinstance(positions, int) and 2 < positions < 10**6 else limit
+    tokens = settings(folder / "tokenizer_config.json").get("model_max_length")
+    # RoBERTa reserves two of its 514 positions, which only its tokenizer reports.
+    limits = (tokens, config.get("max_position_embeddings"))
+    given = [limit if isinstance(limit, int) and 2 < limit < 10**6 else None for limit in limits]
+    return min(given[0] or TOKENS, given[1] or given[0] or TOKENS)
 
 
 def _locate_model(model: str) -> tuple[Path, str]:
     """Returns the folder of `model`, and its name in reports, which identifies its files."""
     folder = Path(model).expanduser()
     if folder.is_dir():
-        sums = hashlib.sha256()
-        for name, checksum in folder_digests(folder, _WEIGHTS).items():
-            sums.update(f"{name} {checksum}\n".encode("utf-8", "surrogatepass"))
-        return folder, f"{folder.resolve().name}@{sums.hexdigest()[:12]}"
+        return folder, f"{folder.resolve().name}@{digest(folder_digests(folder, _WEIGHTS))[:12]}"
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise UsageError(f"An entailment model's folder is needed, and {folder} is none.")
     require("huggingface_hub", _WHAT)
@@ -157,53 +162,21 @@ def _locate_model(model: str) -> tuple[Path, str]:
     return folder, f"{model}@{folder.name[:12]}"
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
-    return settings if isinstance(settings, dict) else {}
-
-
-def _in_batches(sizes: Sequence[int], run: Callable[[list[int]], Sequence[Verdict]]) -> list[Verdict]:
-    """Returns the verdicts of pairs of these `sizes` in tokens, which `run` decides in batches of similar
-    length; None for a size of 0, a pair without space for its premise.
-    """
-    verdicts: list[Verdict] = [None] * len(sizes)
-    order = sorted((at for at, size in enumerate(sizes) if size), key=lambda at: sizes[at])
-    for start in range(0, len(order), BATCH):
-        batch = order[start : start + BATCH]
-        for at, verdict in zip(batch, run(batch), strict=True):
-            verdicts[at] = verdict
-    return verdicts
-
-
-def _onnx_classifier(folder: Path, model: Path, config: Mapping[str, Any], label: int) -> Run:
+def _onnx_classifier(folder: Path, context: int, label: int) -> LoadedModel:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    padding, most = tokenizer.padding, longest(folder, config)
-    pad = int(padding["pad_id"] if padding else config.get("pad_token_id") or 0)
-    session = OnnxSession(model, pad=pad, output="logits")
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_truncation()
     tokenizer.no_padding()
     extra = tokenizer.num_special_tokens_to_add(True)
-
-    def verdicts(pairs: Sequence[Pair]) -> list[Verdict]:
-        tokenizer.no_truncation()
-        claims = tokenizer.encode_batch([claim for _, claim in pairs], add_special_tokens=False)
-        fits = [len(claim.ids) + extra < most for claim in claims]
-        tokenizer.enable_truncation(most, strategy="only_first")
-        encoded = iter(tokenizer.encode_batch([pair for pair, fit in zip(pairs, fits, strict=True) if fit]))
-        encodings = [next(encoded) if fit else None for fit in fits]
-
-        def run(batch: list[int]) -> list[Verdict]:
-            chosen = [encoding for at in batch if (encoding := encodings[at])]
-            scores, _ = session.run([(encoding.ids, encoding.type_ids) for encoding in chosen])
-            return [bool(best == label) for best in scores.argmax(axis=-1)]
-
-        return _in_batches([len(one.ids) if one else 0 for one in encodings], run)
-
-    return verdicts
+    run = load_onnx(folder, output="logits", max_tokens=context, truncate="only_first")
+    return LoadedModel(
+        lambda claims: [
+            len(claim.ids) + extra for claim in tokenizer.encode_batch(claims, add_special_tokens=False)
+        ],
+        context,
+        lambda pairs: [bool(np.argmax(scores) == label) for scores in run(pairs)],
+    )
 
 
 def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
@@ -216,52 +189,51 @@ def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
-def _classifier(folder: Path, label: int) -> Run:
+def _classifier(folder: Path, context: int, label: int) -> LoadedModel:
     model, tokenizer = _load_model("AutoModelForSequenceClassification", folder)
-    most, extra = longest(folder, model.config.to_dict()), tokenizer.num_special_tokens_to_add(pair=True)
+    extra = tokenizer.num_special_tokens_to_add(pair=True)
 
-    def verdicts(pairs: Sequence[Pair]) -> list[Verdict]:
-        sides = (
-            tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
-            for texts in zip(*pairs, strict=True)
-        )
-        sizes = [
-            len(premise) + len(claim) + 1 if len(claim) + extra < most else 0
-            for premise, claim in zip(*sides, strict=True)
-        ]
+    def sizes(texts: list[str]) -> list[int]:
+        encoded = tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [len(ids) + extra for ids in encoded.input_ids]
 
+    def verdicts(pairs: list[Pair]) -> list[Verdict]:
         def run(batch: list[int]) -> list[Verdict]:
             inputs = tokenizer(
-                [pairs[at][0] for at in batch],
-                [pairs[at][1] for at in batch],
+                [pairs[position][0] for position in batch],
+                [pairs[position][1] for position in batch],
                 truncation="only_first",
-                max_length=most,
+                max_length=context,
                 padding=True,
                 return_tensors="pt",
             ).to(model.device)
             with import_module("torch").inference_mode():
                 return [best == label for best in model(**inputs).logits.argmax(dim=-1).tolist()]
 
-        return _in_batches(sizes, run)
+        return in_batches([sum(map(len, pair)) for pair in pairs], run)
 
-    return verdicts
+    return LoadedModel(sizes, context, verdicts)
 
 
-def _generator(folder: Path) -> Run:
+def _generator(folder: Path) -> LoadedModel:
     """A T5 model of the TRUE kind, which writes 1 or 0; any other output is unreadable (None)."""
     model, tokenizer = _load_model("AutoModelForSeq2SeqLM", folder)
 
-    def encode(premise: str, claim: str) -> list[int]:
-        claim_ids = tokenizer(f"hypothesis: {claim}").input_ids
-        space = GENERATOR_TOKENS - len(claim_ids)
-        premise_ids = tokenizer(f"premise: {premise}", add_special_tokens=False).input_ids
-        return [*premise_ids[:space], *claim_ids] if space > 0 else []
+    def claim_tokens(claim: str) -> list[int]:
+        return list(tokenizer(f"hypothesis: {claim}").input_ids)
 
-    def verdicts(pairs: Sequence[Pair]) -> list[Verdict]:
+    def encode(premise: str, claim: str) -> list[int]:
+        premise_ids, claim_ids = (
+            tokenizer(f"premise: {premise}", add_special_tokens=False),
+            claim_tokens(claim),
+        )
+        return [*premise_ids.input_ids[: GENERATOR_TOKENS - len(claim_ids)], *claim_ids]
+
+    def verdicts(pairs: list[Pair]) -> list[Verdict]:
         tokens = [encode(*pair) for pair in pairs]
 
         def run(batch: list[int]) -> list[Verdict]:
-            padded = {"input_ids": [tokens[at] for at in batch]}
+            padded = {"input_ids": [tokens[position] for position in batch]}
             inputs = tokenizer.pad(padded, padding=True, return_tensors="pt").to(model.device)
             with import_module("torch").inference_mode():
                 out = model.generate(
@@ -274,6 +246,8 @@ def _generator(folder: Path) -> Run:
             replies = tokenizer.batch_decode(out, skip_special_tokens=True)
             return [{"1": True, "0": False}.get(str(reply).strip()) for reply in replies]
 
-        return _in_batches([len(ids) for ids in tokens], run)
+        return in_batches([len(ids) for ids in tokens], run)
 
-    return verdicts
+    return LoadedModel(
+        lambda claims: [len(claim_tokens(claim)) for claim in claims], GENERATOR_TOKENS, verdicts
+    )

@@ -37,7 +37,7 @@ from ragc.metrics.judge import LONGEST, ask_judge, golds, prediction_text
 from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
-    from ragc.corpora.embed.base import Embedder
+    from ragc.corpora.embed import Embedder
     from ragc.metrics.settings import GraderSettings
 
 WEIGHT = 0.75

@@ -18,7 +18,7 @@ import dspy
 
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
-from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank import RerankedSource
 from ragc.corpora.rerank.kinds import Bm25Reranker
 from ragc.corpora.sources.base import Source
 from ragc.errors import RagcError

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragc.corpora.embed import make
-from ragc.corpora.embed.base import DEFAULT, passage_text, traits
+from ragc.corpora.embed import DEFAULT, make, passage_text, traits
 from ragc.corpora.embed.local import minilm, onnx_embedder, transformers_embedder
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage

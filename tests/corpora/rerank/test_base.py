@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.embed.base import Vectors
-from ragc.corpora.rerank import make
-from ragc.corpora.rerank.base import RerankedSource, Reranker
+from ragc.corpora.embed import Vectors
+from ragc.corpora.rerank import RerankedSource, Reranker, make
 from ragc.corpora.rerank.kinds import Bm25Reranker, EmbedReranker
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25.source import Bm25Source

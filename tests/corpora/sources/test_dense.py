@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.embed.base import Vectors
+from ragc.corpora.embed import Vectors
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.errors import SourceError, UsageError

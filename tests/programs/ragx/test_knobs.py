@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from ragc.corpora import embed
-from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank import RerankedSource
 from ragc.errors import UsageError
 from ragc.optimizers.candidates.space import ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragc import metrics
-from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank import RerankedSource
 from ragc.corpora.rerank.kinds import EmbedReranker
 from ragc.errors import SourceError, UsageError
 from ragc.metrics.base import Scorer
