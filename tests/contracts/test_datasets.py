@@ -262,26 +262,6 @@ def test_a_missing_field_is_named(folder: Path, name: str, field: str) -> None:
     assert re.match(rf"(line|item) 1: `{field}` is missing\.", problem)
 
 
-def test_a_missing_field_among_very_many_is_named_at_once(folder: Path) -> None:
-    row = {f"questio{n}": n for n in range(100_000)}
-    result = outcome("hotpotqa", write_rows(folder, "hotpotqa", [row]))
-    assert isinstance(result, tuple)
-    assert any(problem.startswith("item 1: `question` is missing") for problem in result)
-
-
-@thorough
-def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folder: Path) -> None:
-    many = 20_000
-    row = EXAMPLES["hotpotqa"]["row"] | {
-        "supporting_facts": [["Ada", n] for n in range(many)],
-        "context": [["Ada", [f"{n}"]] for n in range(many)],
-    }
-    result = outcome("hotpotqa", write_rows(folder, "hotpotqa", [row]))
-    assert isinstance(result, Dataset)
-    assert result.questions[0].gold_ids == result.questions[0].context_ids
-    assert len(result.passages) == many
-
-
 # What small files in the published forms are read as, and the official files themselves.
 
 READINGS: list[dict[str, Any]] = [
@@ -330,11 +310,3 @@ def test_an_official_file_is_read_whole(official: dict[str, Any], tmp_path: Path
         question = loaded.questions[at]
         found = [question.id, len(question.answers), question.answers[0][:40], len(question.gold_ids)]
         assert found == sample
-
-
-def test_the_official_files_of_bioasq_are_all_of_its_questions() -> None:
-    by_year = dict.fromkeys(datasets.card("bioasq").splits, 0)
-    for official in OFFICIAL:
-        if official["set"] == "bioasq":
-            by_year[Path(official["path"]).name.partition("B")[0] + "B test"] += official["counts"][0]
-    assert by_year == datasets.card("bioasq").splits

@@ -135,13 +135,6 @@ def test_a_call_without_a_question_is_refused_in_a_sentence(arguments: dict[str,
         program("Who?")
 
 
-@every
-def test_the_same_question_gives_the_same_trace(entry: Method) -> None:
-    runs = [build_program(entry)[0](question=QUESTION) for _ in range(2)]
-    first, second = ([event.to_json() for event in prediction.trace] for prediction in runs)
-    assert first == second
-
-
 def paths_of(entry: Method) -> Iterator[tuple[dict[str, Any], str]]:
     """Settings of what decides which calls there are (switches, choices, thresholds), each with replies."""
     for knobs in settings(entry.knobs):

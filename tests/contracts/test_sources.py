@@ -255,18 +255,6 @@ def test_chunks_are_parts_of_their_passages_and_a_cut_is_made_once(row: Row, tmp
         source.rechunk(0, 0.0)
 
 
-@with_corpus
-def test_parts_come_in_the_order_asked_for_cut_as_the_source_cuts(row: Row, tmp_path: Path) -> None:
-    source, by_id = row.build(PASSAGES, tmp_path), {passage.id: passage for passage in PASSAGES}
-    assert parts_of(source, ["long", "lost", "p4", "long"]) == (by_id["long"], by_id["p4"])
-    *parts, last = parts_of(source.rechunk(40, 0.0), ["long", "p4"])
-    assert {part.parent for part in parts} == {"long"}
-    assert len(parts) > 3
-    assert [part for part in Bm25Source(PASSAGES).rechunk(40, 0.0).passages if part.parent == "long"] == parts
-    assert last.parent == "p4"
-    assert parts_of(source, []) == ()
-
-
 @every
 def test_samples_are_seeded_and_leave_out_what_is_excluded(row: Row, tmp_path: Path) -> None:
     source = row.build(PASSAGES, tmp_path).rechunk(16, 0.0)

@@ -53,7 +53,7 @@ from tests.support.server import (
     serving,
     thoughts_of,
 )
-from tests.support.targets import KINDS, QUESTIONS, Waits, finished, number_of, right, scored, target_of
+from tests.support.targets import KINDS, QUESTIONS, Waits, finished, right, scored, target_of
 from tests.targets.conftest import only_our_key
 
 __all__ = ["only_our_key"]
@@ -195,17 +195,6 @@ def test_a_passing_fault_is_tried_again_up_to_the_stated_tries(kind: str, fault:
         assert 0.25 <= waits.slept[0] <= 0.5 <= waits.slept[1] <= 1
 
 
-@kinds
-def test_a_body_that_is_no_completion_is_said_to_be_none_and_an_error_page_keeps_its_status(
-    kind: str,
-) -> None:
-    for body in (b"<html>Log in</html>", b"[1]"):
-        with serving(in_order(Answer(body))) as server:
-            assert "answered" not in str(refused(kind, server, tries=2))
-    with serving(in_order(PASSING["502 in HTML"])) as server:
-        assert "answered 502" in str(refused(kind, server, tries=2))
-
-
 FINAL = [
     (400, "bad top_p", "failed"),
     (422, "bad top_p", "failed"),
@@ -314,23 +303,6 @@ def test_all_tries_together_end_with_the_cap(kind: str) -> None:
 
 
 @kinds
-def test_one_stalled_reply_does_not_end_an_evaluation(kind: str) -> None:
-    stalled: list[str] = []
-
-    def script(request: Asked) -> Answer:
-        if number_of(request) == "0003" and not stalled:
-            stalled.append(request.text)
-            return Answer(LIMA.body, ending="stall", sent=20)
-        return right(request)
-
-    with serving(script) as server:
-        rows, spent = scored(kind, server, QUESTIONS[:8], flying=8, timeout_s=0.5, total_s=30.0)
-    assert stalled
-    assert {row.scores["em"] for row in rows} == {1.0}
-    assert spent.sent == 8
-
-
-@kinds
 def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: str) -> None:
     faults = [*PASSING.values()][2:]
     draws = random.Random(3)
@@ -350,40 +322,6 @@ def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: s
     assert spent.sent == spent.lm_calls == len(QUESTIONS) == len(times)
     assert all(times[text] == 1 + failed.count(text) for text in times)
     assert 5 <= len(failed) <= 60
-
-
-@kinds
-def test_a_request_that_fails_is_its_questions_failure_and_a_broken_server_is_no_score(kind: str) -> None:
-    def script(request: Asked) -> Answer:
-        return failing(500) if number_of(request) == "0005" else right(request)
-
-    with serving(script) as server:
-        rows, _ = scored(kind, server, QUESTIONS[:20], tries=2)
-        assert max(server.times.values()) <= 2
-    assert [row.scores["em"] for row in rows].count(0.0) == 1
-    assert ["answered 500" in row.failure for row in rows].count(True) == 1
-    with (
-        serving(lambda request: failing(500)) as server,
-        pytest.raises(TargetUnavailable, match="answered 500"),
-    ):
-        scored(kind, server, QUESTIONS[:20], tries=2)
-
-
-@kinds
-def test_a_reply_in_a_wrong_schema_is_asked_for_once_more_and_then_a_failure_that_is_named(kind: str) -> None:
-    wrong = build_answer('{"reply": {"not": "what was asked"}, "nor": ["this"]}')
-    with serving(lambda request: right(request) if request.number else wrong) as server:
-        rows, spent = scored(kind, server, QUESTIONS[:1])
-    assert rows[0].scores["em"] == 1.0
-    assert (spent.repairs, spent.sent) == (1, 2)
-    empty = build_answer("{}")
-    with serving(lambda request: empty if "0001" in number_of(request) else right(request)) as server:
-        rows, spent = scored(kind, server, QUESTIONS[:3])
-        assert len(server.requests) == 4
-    assert [row.scores["em"] for row in rows] == [1.0, 0.0, 1.0]
-    assert rows[1].prediction is None
-    assert [bool(row.failure) for row in rows] == [False, True, False]
-    assert spent.repairs == 1
 
 
 @kinds

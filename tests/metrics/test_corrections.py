@@ -154,15 +154,6 @@ def test_files_that_are_no_labels_are_named(
     assert "the labels labels.jsonl: there is no such file" in capsys.readouterr().err
 
 
-def test_one_question_cannot_be_corrected(tmp_path: Path) -> None:
-    paths = put_runs(tmp_path, {"one": [0], "two": [1]})
-    write_rows(tmp_path / "labels.jsonl", label_rows([{0: 1.0}, {0: 1.0}]))
-    with pytest.raises(
-        UsageError, match="has labels of 1 of one and 1 of two, and a correction needs at least 30 of each"
-    ):
-        ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
-
-
 def test_a_judge_that_always_agrees_or_never_leaves_it_to_the_labels(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     truth = [dict(enumerate(rng.integers(0, 2, 60).astype(float))) for _ in range(2)]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ragc.compiled import trust_record
 from ragc.corpora.storage.index_cache import open_or_build
 from ragc.store.calls import CallStore
 from tests.security.command_line import prepared, ragc
@@ -88,9 +87,3 @@ def test_a_store_is_private_and_its_folder_above_is_not_touched(tmp_path: Path) 
     store.close()
     assert readable_by_others(above / "store") == []
     assert mode(above) == 0o755
-
-
-def test_a_record_of_trust_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    trust_record.remember(tmp_path, f"sha256:{'0' * 64}")
-    assert readable_by_others(tmp_path / "home") == []

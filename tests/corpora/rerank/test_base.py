@@ -140,21 +140,6 @@ def test_a_bi_encoder_scores_by_cosine_with_the_prefixes_of_the_model() -> None:
     assert compute_scores(EmbedReranker(embedder), "cat", []) == []
 
 
-@pytest.mark.parametrize(("cached", "embedded"), [(100, 0), (2, 2), (0, 4)])
-def test_vectors_of_passages_are_cached_by_text(
-    cached: int, embedded: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragc.corpora.rerank.kinds.MAX_VECTORS", cached)
-    embedder = HashedWords()
-    reranker = EmbedReranker(embedder)
-    first = compute_scores(reranker, "cat")
-    embedder.inputs.clear()
-    assert compute_scores(reranker, "cat") == first
-    assert len(embedder.inputs) == 1 + embedded
-    changed = [Passage(p.id, p.title, p.text + " ant") for p in ANIMALS]
-    assert compute_scores(reranker, "cat", changed) != first
-
-
 def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() -> None:
     class Broken(HashedWords):
         def __init__(self) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import Reranker
-from ragc.corpora.rerank.kinds import CrossEncoder, PairModel
+from ragc.corpora.rerank.kinds import CrossEncoder
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -146,15 +146,6 @@ def test_long_pairs_are_cut_to_the_limit_of_the_model_at_most_512(tmp_path: Path
     for limit, scores in ((10**30, [0.0, 1.0, 1.0]), (6, [0.0, 0.0, 1.0])):
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": limit}))
         assert compute_scores(CrossEncoder(str(tmp_path)), "cat", long) == scores
-
-
-def test_pair_model_gives_the_numbers_of_every_pair(tmp_path: Path) -> None:
-    write_model(tmp_path / "model.onnx", outputs=3)
-    write_tokenizer(tmp_path)
-    assert PairModel(str(tmp_path)).outputs([("cat", "cat"), ("cat", "dog")]).tolist() == [
-        [1.0] * 3,
-        [0.0] * 3,
-    ]
 
 
 def test_of_two_numbers_the_second_speaks_for_the_passage(tmp_path: Path) -> None:

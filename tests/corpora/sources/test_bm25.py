@@ -7,13 +7,11 @@ import math
 from collections import Counter
 from threading import get_ident
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.index import PLACES, nearly_best
 from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import MAX_CHARACTERS, query_terms
 from ragc.errors import UsageError
@@ -76,21 +74,6 @@ def test_order_and_scores_are_those_of_the_formula(
     assert alone == pytest.approx([scores.get(at, 0.0) for at in range(len(texts))], abs=1e-8)
 
 
-@pytest.mark.parametrize(("query", "k"), [("?!", 5), ("unheard", 5)])
-def test_nothing_is_found_where_nothing_matches(query: str, k: int) -> None:
-    assert search(Bm25Source(CATS), query, k) == ()
-    assert search(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
-
-
-def test_samples_are_uniform() -> None:
-    source = Bm25Source([Passage(f"p{n}", "", "x") for n in range(5)])
-    counts = Counter(
-        p.id for n in range(2000) for p in source.sample(2, seed=f"s{n}", exclude=frozenset({"p0"}))
-    )
-    assert set(counts) == {"p1", "p2", "p3", "p4"}
-    assert all(900 < count < 1100 for count in counts.values())
-
-
 def test_the_fingerprint_follows_content_and_settings() -> None:
     source = Bm25Source(CATS)
     others = [Bm25Source(CATS, k1=1.2), Bm25Source(CATS, b=0.75), source.rechunk(64, 0.0)]
@@ -132,15 +115,3 @@ def test_a_search_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) ->
     assert search(Bm25Source(CATS), "cat")
     assert threads
     assert get_ident() not in threads
-
-
-@pytest.mark.parametrize("size", [0, 1, 4, 255, 3000, 8193, 50_000])
-@pytest.mark.parametrize("kinds", [2, 30, 10**9])
-def test_the_best_and_all_that_tie_with_the_last_are_found(size: int, kinds: int) -> None:
-    rng = np.random.default_rng(size + kinds)
-    for k in (1, 3, 20):
-        scores = rng.integers(0, kinds, size) / kinds * (rng.random(size) < 0.6)
-        positions = set(nearly_best(scores, k).tolist())
-        above = np.sort(scores[scores > 0])[::-1]
-        least = above[k - 1] - 10.0**-PLACES if len(above) >= k else 0.0
-        assert positions == set(np.flatnonzero((scores > 0) & (scores >= least)).tolist())

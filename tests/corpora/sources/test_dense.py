@@ -158,14 +158,6 @@ def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) ->
         DenseSource(CATS, HashedWords())
 
 
-def test_another_embedder_sees_the_same_passages_in_the_same_cut(tmp_path: Path) -> None:
-    source = DenseSource(CATS, HashedWords(), home=tmp_path).rechunk(100, 0.1)
-    other = source.with_embedder(HashedWords(query_prefix="q "))
-    assert (other.chunk_size, other.overlap, other.corpus) == (100, 0.1, source.corpus)
-    assert other.fingerprint != source.fingerprint
-    assert source.with_embedder(source.embedder).fingerprint == source.fingerprint
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_small_index_on_a_full_disk_is_noticed_though_faiss_only_prints_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

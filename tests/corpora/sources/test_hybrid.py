@@ -59,13 +59,6 @@ def test_both_fusions_give_distinct_hits_best_first_and_as_many_as_there_are(
         assert len(fuse_shares(dense, sparse, share, k)) == min(max(k, 0), len(either))
 
 
-@given(LISTS, SHARES, SIZES)
-def test_a_list_fused_with_itself_keeps_its_order(hits: tuple[Hit, ...], share: float, k: int) -> None:
-    expected = names(hits)[: max(k, 0)]
-    assert names(fuse_ranks(hits, hits, k)) == expected
-    assert names(fuse_shares(hits, hits, share, k)) == expected
-
-
 @given(LISTS, LISTS, SIZES)
 def test_a_share_of_one_or_nothing_is_one_of_the_lists(
     dense: tuple[Hit, ...], sparse: tuple[Hit, ...], k: int

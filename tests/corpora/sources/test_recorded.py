@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragc
 from ragc.corpora.sources.base import Source
@@ -140,33 +138,3 @@ def test_every_cut_is_recorded_in_its_own_file(tmp_path: Path) -> None:
     hits = ask(cut, "cat")
     assert ask(RecordedSource(tmp_path / "r.8-0.5.jsonl"), "cat") == hits
     assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_a_recording_that_cannot_be_written_is_an_error_of_the_search(tmp_path: Path) -> None:
-    recorder = Recorder(Bm25Source([Passage("p", "", "cat")]), tmp_path / "absent" / "r.jsonl")
-    with pytest.raises(SourceError, match="cannot be written"):
-        ask(recorder, "cat")
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-HITS = st.dictionaries(TEXTS.filter(str.strip), st.tuples(TEXTS, TEXTS, st.floats(0.01, 99)), max_size=4)
-
-
-@given(st.dictionaries(TEXTS, HITS, min_size=1, max_size=4))
-def test_what_is_recorded_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, results: dict[str, Any]
-) -> None:
-    recording = {
-        query: tuple(
-            sorted(
-                (Hit(Passage(name, title, text), score) for name, (title, text, score) in hits.items()),
-                key=lambda hit: (-hit.score, hit.passage.id),
-            )
-        )
-        for query, hits in results.items()
-    }
-    path = tmp_path_factory.mktemp("recording") / "r.jsonl"
-    recorder = Recorder(RecordedSource(recording), path)
-    for query in recording:
-        ask(recorder, query)
-    assert read_recording(path) == recording

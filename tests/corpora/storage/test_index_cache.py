@@ -147,23 +147,6 @@ def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -
     assert progress.events == []
 
 
-def test_many_threads_build_once(tmp_path: Path) -> None:
-    begun = []
-
-    def build(folder: Path, step: Step) -> None:
-        begun.append(folder)
-        writes()(folder, step)
-
-    with ThreadPoolExecutor(8) as pool:
-        futures = [
-            pool.submit(open_or_build, "toy", "c1", SETTINGS, build, home=tmp_path) for _ in range(16)
-        ]  # fmt: skip
-        indexes = [one.result(60) for one in futures]
-    assert len(begun) == 1
-    assert [one.built for one in indexes].count(True) == 1
-    assert len({(one.path, one.size) for one in indexes}) == 1
-
-
 def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SourceError, match=r"toy index could not be written to .*RAGC_HOME"):

@@ -87,16 +87,6 @@ def test_adjusting_never_makes_a_claim_bolder_and_interval_and_verdict_agree(
         assert (one.verdict() == "better") == (shown and one.result.diff > 0)
 
 
-def test_copies_of_one_variant_cost_nothing_by_max_t_and_much_by_holm() -> None:
-    rng = np.random.default_rng(3)
-    base = (rng.random(120) < 0.4).astype(float)
-    good = np.where(rng.random(120) < 0.12, 1.0, base)
-    copies = [Contrast(scores(base.tolist()), scores(good.tolist()))] * 30
-    results = [one for one in adjust_family(copies, seed=1) if one]
-    assert results[0].adjusted == pytest.approx(results[0].result.p)
-    assert holm([one.result.p for one in results])[0] > 10 * results[0].adjusted
-
-
 def test_questions_are_matched_by_id_and_what_is_missing_is_counted() -> None:
     a: Scores = {"q1": 1.0, "q2": None, "q3": 0.0, "q4": 0.0, "q5": 0.5}
     b: Scores = {"q3": 1.0, "q2": 1.0, "q1": 1.0, "q9": 0.0}

@@ -25,15 +25,6 @@ def test_equal_scores_leave_about_three_in_n_open() -> None:
     assert 1 - every.low == pytest.approx(none.high, abs=0.002)
 
 
-def test_for_right_and_wrong_answers_the_ends_are_those_of_the_beta_distribution() -> None:
-    """Clopper and Pearson's, averaged with the same without the unseen question."""
-    interval = mean_ci([1.0] * 7 + [0.0] * 43, seed=0)
-    below = [stats.beta(7, 44).cdf(interval.low), stats.beta(7, 43).cdf(interval.low)]
-    above = [stats.beta(8, 43).sf(interval.high), stats.beta(7, 43).sf(interval.high)]
-    assert sum(below) / 2 == pytest.approx(0.025, abs=0.004)
-    assert sum(above) / 2 == pytest.approx(0.025, abs=0.004)
-
-
 def test_counts_have_no_upper_bound_and_equal_ones_still_have_a_width() -> None:
     calls = mean_ci([3.0] * 20, seed=0, bounds=None)
     assert 0 < calls.low < 3.0 < calls.high < 6

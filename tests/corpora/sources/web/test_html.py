@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import json
 import re
-import subprocess
 import sys
 from itertools import islice
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from ragc.corpora.sources.web import html
 from ragc.errors import UsageError
 from tests.examples import examples
-from tests.paths import SHARED_DATA, SRC
+from tests.paths import SHARED_DATA
 
 pytest.importorskip("markdownify")
 
@@ -93,14 +92,6 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "markdownify", None)
     with pytest.raises(UsageError, match=r"ragc\[web\]"):
         html.markdown(PAGE)
-
-
-def test_importing_the_module_loads_no_library() -> None:
-    code = (
-        "import sys, ragc.corpora.sources.web.html; "
-        "sys.exit('markdownify' in sys.modules or 'lxml' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SRC)})
 
 
 PIECES = st.sampled_from(

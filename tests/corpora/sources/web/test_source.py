@@ -176,16 +176,6 @@ def test_web_reaches_no_private_page(site: str) -> None:
     assert [hit.passage.text for hit in ask(web)] == ["the snippet"]
 
 
-def test_web_searches_again_where_the_store_is_spoiled() -> None:
-    class Spoiled(CallStore):
-        def get(self, key: str) -> str:
-            return '{"not": "passages"}'
-
-    fake = Fake()
-    assert ask(source(fake, store=Spoiled(None))) == ask(source(Fake()))
-    assert len(fake.queries) == 1
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{"results": 0}, {"tries": 0}, {"per_second": 0}, {"seconds": 0}, {"backoff": -1}, {"chunk_size": 0}],
