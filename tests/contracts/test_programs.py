@@ -117,10 +117,9 @@ def test_a_question_ends_in_an_answer_with_passages_trace_and_counters(entry: Me
     prediction = program(question=QUESTION)
     assert isinstance(prediction.answer, str)
     assert all(isinstance(passage, Passage) for passage in prediction.passages)
-    calls = [event for event in prediction.trace if isinstance(event, Call)]
-    searches = [event for event in prediction.trace if isinstance(event, Search)]
-    assert len(calls) + prediction.counters["repairs"] == prediction.counters["lm_calls"] >= 1
-    assert len(searches) == prediction.counters["searches"]
+    kinds = [type(event) for event in prediction.trace]
+    assert kinds.count(Call) == prediction.counters["lm_calls"] >= 1
+    assert kinds.count(Search) == prediction.counters["searches"]
     assert len(target.requests) == prediction.counters["sent"]
     assert prediction.counters["repairs"] == 0
     assert json.loads(json.dumps([event.to_json() for event in prediction.trace]))
@@ -195,8 +194,7 @@ def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Meth
     assert named
     assert all(isinstance(predictor, RagPredict) for predictor in named.values())
     for predictor in named.values():
-        demo = dict.fromkeys(predictor.signature.fields, "x")
-        predictor.demos = [demo]
+        predictor.demos = [dict.fromkeys(predictor.signature.fields, "x")]
     program.save(tmp_path / "state.json")
     twin, _ = build_program(entry)
     twin.load(tmp_path / "state.json")

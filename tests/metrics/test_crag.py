@@ -161,21 +161,6 @@ def test_orders_and_markers_in_a_prediction_stay_data(rule: str) -> None:
     assert shown.replace(" ", "") == "".join(attack.split())
 
 
-def test_the_backend_names_judge_prompt_and_options() -> None:
-    def backend(rule: str, every: bool, ask: ScriptedAsk | None) -> str:
-        return CragAssessor(ask, GraderSettings(crag_judge=rule, alternatives=every)).backend
-
-    judge = ScriptedAsk()
-    assert backend("ragx", False, judge) == "judge scripted/judge, prompt ragx, first gold answer"
-    assert backend("ragx", True, judge) == "judge scripted/judge, prompt ragx, all gold answers"
-    assert backend("meta", False, judge).endswith("prompt meta, first gold answer, cut to 75 words and marks")
-    assert (
-        backend("none", False, None)
-        == backend("none", False, judge)
-        == ("exact answers only, first gold answer")
-    )
-
-
 def test_a_rule_that_asks_needs_a_judge() -> None:
     with pytest.raises(UsageError, match=r"add \[targets\.judge\].*none"):
         CragAssessor(None, GraderSettings(crag_judge="ragx"))

@@ -48,8 +48,7 @@ def test_after_every_command_that_keeps_something_nobody_else_can_read_it(
     ):
         ended = ragc(tmp_path, *words)
         assert ended.status == 0, ended.err
-    held = {path.name for path in home.iterdir()}
-    assert held >= {"store", "studies", "trusted", "uses"}
+    assert {path.name for path in home.iterdir()} >= {"store", "studies", "trusted", "uses"}
     assert readable_by_others(home) == []
     assert mode(tmp_path / "out") == 0o755
     assert mode(tmp_path / "out" / "program.json") == 0o644
@@ -72,8 +71,6 @@ def test_folders_of_a_store_study_and_record_are_narrowed_when_they_are_opened(
 def test_an_index_is_private(tmp_path: Path) -> None:
     def build(folder: Path, step: object) -> None:
         (folder / "postings").write_text("abc")
-        (folder / "more").mkdir()
-        (folder / "more" / "x").write_text("d")
 
     home = tmp_path / "indexes"
     assert open_or_build("toy", "c", {}, build, home=home).built

@@ -77,7 +77,14 @@ def assert_refused(result: tuple[int, str, str], directory: Path, *keys: str) ->
         assert key in err
 
 
-HELPER = "#!/bin/sh\ntouch '{marker}'\n"
+@pytest.fixture
+def helper(tmp_path: Path) -> Path:
+    """A program that leaves `tmp_path/marker` when it runs."""
+    path = tmp_path / "helper"
+    path.write_text(f"#!/bin/sh\ntouch '{tmp_path / 'marker'}'\n")
+    path.chmod(0o755)
+    return path
+
 
 TARGETS: dict[str, tuple[dict[str, Any], str]] = {
     "a server of vLLM": ({"kind": "vllm", "model": "m", "serve": True}, "targets.main.options.serve"),
@@ -143,22 +150,16 @@ def test_a_model_beside_it_is_not_another_of_that_name_elsewhere(written: str, t
 
 @pytest.mark.parametrize("shape", [*TARGETS])
 def test_a_target_from_elsewhere_is_refused_with_the_way_out(
-    shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+    shape: str, helper: Path, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    marker, helper = tmp_path / "marker", tmp_path / "helper"
-    helper.write_text(HELPER.format(marker=marker))
-    helper.chmod(0o755)
-    elsewhere = tmp_path / "model.gguf"
-    elsewhere.write_bytes(b"GGUF")
     options, key = TARGETS[shape]
-    values = {"helper": helper, "url": server.url, "elsewhere": elsewhere}
-    text = target_table(**options)
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", str(value))
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    text = target_table(**options).replace("{url}", server.url)
+    text = text.replace("{elsewhere}", str(tmp_path / "model.gguf")).replace("{helper}", str(helper))
     directory = foreign_directory(tmp_path, target=text)
     assert_refused(run(capsys, "ask", directory, QUESTION), directory, key)
     assert server.paths == []
-    assert not marker.exists()
+    assert not (tmp_path / "marker").exists()
 
 
 RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
@@ -283,15 +284,12 @@ def test_a_question_opens_no_judge(
     assert "A: red" in out
 
 
-def test_the_same_directory_runs_its_program_once_that_is_allowed(tmp_path: Path) -> None:
-    marker, helper = tmp_path / "marker", tmp_path / "helper"
-    helper.write_text(HELPER.format(marker=marker))
-    helper.chmod(0o755)
+def test_the_same_directory_runs_its_program_once_that_is_allowed(helper: Path, tmp_path: Path) -> None:
     table = target_table(kind="vllm", model="m", serve=True, python=str(helper), start_s=20.0)
     directory = foreign_directory(tmp_path, target=table)
     words = ("ask", directory, QUESTION, "--trust-code")
     assert command(*words, home=tmp_path / "home", cwd=tmp_path).returncode == 1
-    assert marker.exists()
+    assert (tmp_path / "marker").exists()
 
 
 def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recorded) -> None:
@@ -459,11 +457,6 @@ def test_what_was_read_is_what_runs_though_the_files_change(tmp_path: Path, serv
     assert SECRET not in str(server.seen)
 
 
-def become_a_fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 def record_of(directory: Path) -> Path:
     """The one entry of the record for `directory`."""
     digest = load(directory).digest.removeprefix("sha256:")
@@ -483,7 +476,7 @@ def record_of(directory: Path) -> Path:
         lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         lambda path: (path.rename(path.with_suffix(".kept")), path.symlink_to(path.with_suffix(".kept"))),
-        become_a_fifo,
+        lambda path: (path.unlink(), os.mkfifo(path)),
         lambda path: (path.unlink(), path.mkdir()),
     ],
 )

@@ -120,11 +120,8 @@ def test_the_recorder_goes_on_with_its_file(tmp_path: Path) -> None:
 
 
 def test_searches_of_a_source_built_by_hand_are_recorded_and_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "searches.jsonl"
-    texts = ["StopIteration ends an iterator.", "A for loop reads an iterator."]
-    source = ragc.source("bm25", corpus=texts, record=path)
-    assert repr(source).startswith("Recorder(Bm25Source(")
-    hits = ask(source, "iterator", 2)
+    path, texts = tmp_path / "searches.jsonl", ["An iterator ends.", "A loop reads an iterator."]
+    hits = ask(ragc.source("bm25", corpus=texts, record=path), "iterator", 2)
     assert len(hits) == 2
     assert ask(ragc.source("recorded", corpus=path), "iterator", 2) == hits
     with pytest.raises(UsageError, match="'given' finds depends on the question"):
