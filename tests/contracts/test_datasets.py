@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.corpora.storage.corpus import corpus_of
-from tests.examples import examples, thorough
+from tests.examples import thorough
 from tests.paths import ROOT, SHARED_DATA
 from tests.support.kinds import (
     DataError,
@@ -49,12 +47,6 @@ WRONG: tuple[Any, ...] = (
     [[MARK, 7700.77]], {"mark": MARK}, [{"mark": MARK}], [[MARK, [MARK]]], [True, "x"],
 )  # fmt: skip
 """What every value of a row is replaced by, one at a time."""
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
@@ -202,16 +194,6 @@ def test_every_value_is_left_out(name: str, folder: Path) -> None:
     if not EXAMPLES[name]["file"].endswith(("csv", "tsv")):
         for at in places(EXAMPLES[name]["row"]):
             holds(name, folder, damaged(name, at))
-
-
-@settings(max_examples=examples(40))
-@given(data=st.data())
-def test_any_value_anywhere(name: str, folder: Path, data: st.DataObject) -> None:
-    at = data.draw(st.sampled_from(list(places(EXAMPLES[name]["row"]))))
-    wrong = data.draw(JSON | st.text().map(json.dumps) | JSON.map(json.dumps))
-    result = outcome(name, write_rows(folder, name, others(name, damaged(name, at, wrong))))
-    if isinstance(result, tuple):
-        assert len(result) < 25
 
 
 def test_a_row_that_stands_twice_is_named(name: str, folder: Path) -> None:

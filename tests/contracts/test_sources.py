@@ -264,10 +264,8 @@ def test_samples_are_seeded_and_leave_out_what_is_excluded(row: Row, tmp_path: P
         return
     banned = frozenset({"p1", "p2", "long#0"})
     noise = source.sample(4, seed="q1", exclude=banned)
-    assert len(noise) == 4
-    assert noise == source.sample(4, seed="q1", exclude=banned)
     everything = source.sample(999, seed="q1", exclude=banned)
-    assert everything[:4] == noise
+    assert everything[:4] == noise == source.sample(4, seed="q1", exclude=banned)
     assert len(set(everything)) == len(everything)
     assert {passage.parent for passage in everything} == {"p3", "p4", "p5", "odd", "long"}
     assert "long#0" not in {passage.id for passage in everything}

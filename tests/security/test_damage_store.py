@@ -33,25 +33,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for key, text in REPLIES.items():
         store.put(key, text)
     store.close()
-    assert not list(folder.glob("*-wal"))
     return folder
 
 
 @pytest.fixture
-def copies(tmp_path: Path) -> Path:
-    """Where copies of the store go, one after the other."""
-    return tmp_path / "copy"
-
-
-def fresh(whole: Path, destination: Path) -> Path:
-    shutil.rmtree(destination, ignore_errors=True)
-    shutil.copytree(whole, destination)
-    return destination
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of the store."""
+    return shutil.copytree(whole, tmp_path / "copy")
 
 
 @pytest.mark.parametrize(("column", "kind"), [("value", "BLOB"), ("key", "TEXT")])
-def test_a_flipped_bit_in_a_row_is_never_believed(column: str, kind: str, whole: Path, copies: Path) -> None:
-    pick, folder = random.Random(SEED), fresh(whole, copies)
+def test_a_flipped_bit_in_a_row_is_never_believed(column: str, kind: str, folder: Path) -> None:
+    pick = random.Random(SEED)
     select = f"SELECT CAST({column} AS BLOB) FROM Cache WHERE key = ?"
     change = f"UPDATE Cache SET {column} = CAST(? AS {kind}) WHERE key = CAST(? AS TEXT)"
     with closing(sqlite3.connect(folder / "cache.db", isolation_level=None)) as rows:
@@ -67,10 +60,9 @@ def test_a_flipped_bit_in_a_row_is_never_believed(column: str, kind: str, whole:
             assert CallStore(folder).get(key) == text
 
 
-def test_a_row_that_names_a_file_never_has_it_deleted(whole: Path, copies: Path, tmp_path: Path) -> None:
-    thesis = tmp_path / "thesis.txt"
+def test_a_row_that_names_a_file_never_has_it_deleted(folder: Path, tmp_path: Path) -> None:
+    thesis, key = tmp_path / "thesis.txt", next(iter(REPLIES))
     thesis.write_text("mine")
-    folder, key = fresh(whole, copies), next(iter(REPLIES))
     with closing(sqlite3.connect(folder / "cache.db")) as rows, rows:
         rows.execute("UPDATE Cache SET filename = ?, mode = 3 WHERE key = ?", (str(thesis), key))
     store = CallStore(folder)
@@ -80,8 +72,7 @@ def test_a_row_that_names_a_file_never_has_it_deleted(whole: Path, copies: Path,
     assert thesis.read_text() == "mine"
 
 
-def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(whole: Path, copies: Path) -> None:
-    folder = fresh(whole, copies)
+def test_the_check_of_a_store_names_a_broken_database_and_changes_nothing(folder: Path) -> None:
     CallStore(folder).check()
     before = (folder / "cache.db").read_bytes()
     store = CallStore(folder)

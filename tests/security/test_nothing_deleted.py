@@ -154,7 +154,7 @@ def test_no_out_is_a_traceback_and_nothing_is_sent_for_one_that_cannot_be(
 
 
 def test_force_replaces_exports_and_refuses_what_lies_among_them(tmp_path: Path) -> None:
-    out, single = tmp_path / "out", tmp_path / "one.jinja.json"
+    out = tmp_path / "out"
     export(build_program(CRAG), "jinja2", out)
     (out / "notes.txt").write_text("mine")
     before = contents(out)
@@ -165,12 +165,6 @@ def test_force_replaces_exports_and_refuses_what_lies_among_them(tmp_path: Path)
     export(build_program(CRAG), "openai-json", out, force=True)
     assert not list(out.glob("*.jinja.json"))
     assert check(build_program(CRAG), out) == "openai-json"
-    export(build_program(VANILLA), "jinja2", single)
-    export(build_program(VANILLA, temperature=0.5), "jinja2", single, force=True)
-    assert check(build_program(VANILLA, temperature=0.5), single) == "jinja2"
-    single.write_text(single.read_text() + "\n")
-    with pytest.raises(UsageError, match="is no export"):
-        export(build_program(VANILLA), "jinja2", single, force=True)
 
 
 class Cut(BaseException):

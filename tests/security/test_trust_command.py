@@ -21,7 +21,6 @@ from tests.security.foreign import (
     RECIPE,
     SECRET,
     VARIABLE,
-    command,
     foreign_directory,
     target_table,
 )
@@ -129,16 +128,11 @@ def test_compiled_programs_and_the_best_of_a_study_are_this_machines(tmp_path: P
         assert trust_record.base_of(load(folder).digest, folder) == tmp_path.resolve()
 
 
-def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path) -> None:
-    study = tmp_path / "study"
-    study.mkdir()
+def test_a_study_from_elsewhere_speaks_to_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = RECIPE + '[targets.main]\nkind = "embedded"\n[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
-    (study / "recipe.toml").write_text(text)
-    result = command(
-        "study", "status", study, home=tmp_path / "home", cwd=tmp_path, more={"PGPASSWORD": SECRET}
-    )
-    assert result.returncode == 2
-    assert "--trust-targets" in result.stderr
+    (tmp_path / "recipe.toml").write_text(text)
+    assert main(["study", "status", str(tmp_path)]) == 2
+    assert "--trust-targets" in capsys.readouterr().err
 
 
 STUDY = RECIPE + '[targets.main]\nkind = "embedded"\n'

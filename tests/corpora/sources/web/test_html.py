@@ -6,7 +6,6 @@ import bz2
 import json
 import re
 import sys
-from itertools import islice
 
 import pytest
 from hypothesis import given, settings
@@ -111,8 +110,8 @@ def test_any_string_gives_clean_text(pieces: list[str]) -> None:
 @pytest.mark.skipif(not CRAG.is_file(), reason="shared/data does not lie beside the repository")
 def test_real_pages_are_read() -> None:
     with bz2.open(CRAG, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in islice(file, 1)]
-    pages = {result["page_url"]: result["page_result"] for row in rows for result in row["search_results"]}
+        results = json.loads(next(file))["search_results"]
+    pages = {result["page_url"]: result["page_result"] for result in results}
     texts = {url: html.markdown(page, url=url) for url, page in pages.items()}
     assert all(texts.values())
     office = texts["https://en.wikipedia.org/wiki/Microsoft_Office_2019"]
