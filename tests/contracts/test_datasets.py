@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragc.corpora.storage.corpus import corpus_of
-from tests.examples import examples, thorough
+from tests.examples import thorough
 from tests.paths import ROOT, SHARED_DATA
 from tests.support.kinds import (
     DataError,
@@ -49,12 +47,6 @@ WRONG: tuple[Any, ...] = (
     [[MARK, 7700.77]], {"mark": MARK}, [{"mark": MARK}], [[MARK, [MARK]]], [True, "x"],
 )  # fmt: skip
 """What every value of a row is replaced by, one at a time."""
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
@@ -204,16 +196,6 @@ def test_every_value_is_left_out(name: str, folder: Path) -> None:
             holds(name, folder, damaged(name, at))
 
 
-@settings(max_examples=examples(40))
-@given(data=st.data())
-def test_any_value_anywhere(name: str, folder: Path, data: st.DataObject) -> None:
-    at = data.draw(st.sampled_from(list(places(EXAMPLES[name]["row"]))))
-    wrong = data.draw(JSON | st.text().map(json.dumps) | JSON.map(json.dumps))
-    result = outcome(name, write_rows(folder, name, others(name, damaged(name, at, wrong))))
-    if isinstance(result, tuple):
-        assert len(result) < 25
-
-
 def test_a_row_that_stands_twice_is_named(name: str, folder: Path) -> None:
     row = EXAMPLES[name]["row"]
     with pytest.raises(DataError, match=r"was used|belongs to 2 passages"):
@@ -260,26 +242,6 @@ def test_a_missing_field_is_named(folder: Path, name: str, field: str) -> None:
     assert isinstance(result, tuple)
     (problem,) = result
     assert re.match(rf"(line|item) 1: `{field}` is missing\.", problem)
-
-
-def test_a_missing_field_among_very_many_is_named_at_once(folder: Path) -> None:
-    row = {f"questio{n}": n for n in range(100_000)}
-    result = outcome("hotpotqa", write_rows(folder, "hotpotqa", [row]))
-    assert isinstance(result, tuple)
-    assert any(problem.startswith("item 1: `question` is missing") for problem in result)
-
-
-@thorough
-def test_very_many_facts_and_passages_of_one_title_are_matched_in_one_pass(folder: Path) -> None:
-    many = 20_000
-    row = EXAMPLES["hotpotqa"]["row"] | {
-        "supporting_facts": [["Ada", n] for n in range(many)],
-        "context": [["Ada", [f"{n}"]] for n in range(many)],
-    }
-    result = outcome("hotpotqa", write_rows(folder, "hotpotqa", [row]))
-    assert isinstance(result, Dataset)
-    assert result.questions[0].gold_ids == result.questions[0].context_ids
-    assert len(result.passages) == many
 
 
 # What small files in the published forms are read as, and the official files themselves.
@@ -330,11 +292,3 @@ def test_an_official_file_is_read_whole(official: dict[str, Any], tmp_path: Path
         question = loaded.questions[at]
         found = [question.id, len(question.answers), question.answers[0][:40], len(question.gold_ids)]
         assert found == sample
-
-
-def test_the_official_files_of_bioasq_are_all_of_its_questions() -> None:
-    by_year = dict.fromkeys(datasets.card("bioasq").splits, 0)
-    for official in OFFICIAL:
-        if official["set"] == "bioasq":
-            by_year[Path(official["path"]).name.partition("B")[0] + "B test"] += official["counts"][0]
-    assert by_year == datasets.card("bioasq").splits

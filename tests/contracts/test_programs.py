@@ -105,8 +105,6 @@ def test_knobs_are_complete_and_their_defaults_in_range(entry: Method) -> None:
     for knob in knobs:
         assert knob.check(knob.default) == knob.default
         assert knob.about
-    names = {knob.name for knob in knobs}
-    assert all(knob.when.knob in names for knob in knobs if knob.when)
     assert entry.about
     assert entry.paper
 
@@ -117,10 +115,9 @@ def test_a_question_ends_in_an_answer_with_passages_trace_and_counters(entry: Me
     prediction = program(question=QUESTION)
     assert isinstance(prediction.answer, str)
     assert all(isinstance(passage, Passage) for passage in prediction.passages)
-    calls = [event for event in prediction.trace if isinstance(event, Call)]
-    searches = [event for event in prediction.trace if isinstance(event, Search)]
-    assert len(calls) + prediction.counters["repairs"] == prediction.counters["lm_calls"] >= 1
-    assert len(searches) == prediction.counters["searches"]
+    kinds = [type(event) for event in prediction.trace]
+    assert kinds.count(Call) == prediction.counters["lm_calls"] >= 1
+    assert kinds.count(Search) == prediction.counters["searches"]
     assert len(target.requests) == prediction.counters["sent"]
     assert prediction.counters["repairs"] == 0
     assert json.loads(json.dumps([event.to_json() for event in prediction.trace]))
@@ -133,13 +130,6 @@ def test_a_call_without_a_question_is_refused_in_a_sentence(arguments: dict[str,
         program(**arguments)
     with pytest.raises(UsageError, match="called as program"):
         program("Who?")
-
-
-@every
-def test_the_same_question_gives_the_same_trace(entry: Method) -> None:
-    runs = [build_program(entry)[0](question=QUESTION) for _ in range(2)]
-    first, second = ([event.to_json() for event in prediction.trace] for prediction in runs)
-    assert first == second
 
 
 def paths_of(entry: Method) -> Iterator[tuple[dict[str, Any], str]]:
@@ -202,8 +192,7 @@ def test_all_calls_are_found_by_name_and_their_state_saves_and_loads(entry: Meth
     assert named
     assert all(isinstance(predictor, RagPredict) for predictor in named.values())
     for predictor in named.values():
-        demo = dict.fromkeys(predictor.signature.fields, "x")
-        predictor.demos = [demo]
+        predictor.demos = [dict.fromkeys(predictor.signature.fields, "x")]
     program.save(tmp_path / "state.json")
     twin, _ = build_program(entry)
     twin.load(tmp_path / "state.json")

@@ -255,18 +255,6 @@ def test_chunks_are_parts_of_their_passages_and_a_cut_is_made_once(row: Row, tmp
         source.rechunk(0, 0.0)
 
 
-@with_corpus
-def test_parts_come_in_the_order_asked_for_cut_as_the_source_cuts(row: Row, tmp_path: Path) -> None:
-    source, by_id = row.build(PASSAGES, tmp_path), {passage.id: passage for passage in PASSAGES}
-    assert parts_of(source, ["long", "lost", "p4", "long"]) == (by_id["long"], by_id["p4"])
-    *parts, last = parts_of(source.rechunk(40, 0.0), ["long", "p4"])
-    assert {part.parent for part in parts} == {"long"}
-    assert len(parts) > 3
-    assert [part for part in Bm25Source(PASSAGES).rechunk(40, 0.0).passages if part.parent == "long"] == parts
-    assert last.parent == "p4"
-    assert parts_of(source, []) == ()
-
-
 @every
 def test_samples_are_seeded_and_leave_out_what_is_excluded(row: Row, tmp_path: Path) -> None:
     source = row.build(PASSAGES, tmp_path).rechunk(16, 0.0)
@@ -276,10 +264,8 @@ def test_samples_are_seeded_and_leave_out_what_is_excluded(row: Row, tmp_path: P
         return
     banned = frozenset({"p1", "p2", "long#0"})
     noise = source.sample(4, seed="q1", exclude=banned)
-    assert len(noise) == 4
-    assert noise == source.sample(4, seed="q1", exclude=banned)
     everything = source.sample(999, seed="q1", exclude=banned)
-    assert everything[:4] == noise
+    assert everything[:4] == noise == source.sample(4, seed="q1", exclude=banned)
     assert len(set(everything)) == len(everything)
     assert {passage.parent for passage in everything} == {"p3", "p4", "p5", "odd", "long"}
     assert "long#0" not in {passage.id for passage in everything}

@@ -156,14 +156,11 @@ def test_failures_are_not_stored_and_a_cancelled_caller_loses_nothing(store_plac
         tries.append(1)
         raise ValueError("no")
 
-    async def slow() -> str:
-        await asyncio.sleep(0.02)
-        return "1"
-
     async def work() -> None:
         for _ in range(2):
             with pytest.raises(ValueError, match="no"):
                 await store.get_or_call("failing", fail)
+        slow = partial(asyncio.sleep, 0.02, "1")
         waiting = asyncio.ensure_future(store.get_or_call("slow", slow))
         await asyncio.sleep(0)
         waiting.cancel()

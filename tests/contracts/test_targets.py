@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,7 +26,6 @@ from tests.support.kinds import (
     RequestRefused,
     Runtime,
     Sampling,
-    Target,
     TargetError,
     TargetSpec,
     TargetStopped,
@@ -53,7 +53,7 @@ from tests.support.server import (
     serving,
     thoughts_of,
 )
-from tests.support.targets import KINDS, QUESTIONS, Waits, finished, number_of, right, scored, target_of
+from tests.support.targets import KINDS, QUESTIONS, Waits, finished, right, scored, target_of
 from tests.targets.conftest import only_our_key
 
 __all__ = ["only_our_key"]
@@ -179,31 +179,18 @@ def test_a_passing_fault_is_tried_again_up_to_the_stated_tries(kind: str, fault:
     waits = Waits()
     with serving(in_order(fault, fault, LIMA)) as server:
         assert ask(kind, server, waits=waits).text == "Lima"
-        assert len(server.requests) == 3
-        assert server.bodies[0] == server.bodies[2]
-    assert len(waits.slept) == 2
+        assert server.bodies == [server.bodies[0]] * 3
+    first, second = waits.slept
     if fault.headers:
-        assert all(7 <= wait < 8 for wait in waits.slept)
-    waits = Waits()
+        assert 7 <= min(first, second) <= max(first, second) < 8
+    else:
+        assert 0.25 <= first <= 0.5 <= second <= 1
     with serving(in_order(fault)) as server:
-        error = refused(kind, server, waits=waits, tries=3, total_s=60.0)
+        error = refused(kind, server, tries=3, total_s=60.0)
         assert isinstance(error, TargetUnavailable)
-        assert "tried 3 times" in str(error)
         assert server.url in str(error)
+        assert "tried 3 times" in str(error)
         assert len(server.requests) == 3
-    if not fault.headers:
-        assert 0.25 <= waits.slept[0] <= 0.5 <= waits.slept[1] <= 1
-
-
-@kinds
-def test_a_body_that_is_no_completion_is_said_to_be_none_and_an_error_page_keeps_its_status(
-    kind: str,
-) -> None:
-    for body in (b"<html>Log in</html>", b"[1]"):
-        with serving(in_order(Answer(body))) as server:
-            assert "answered" not in str(refused(kind, server, tries=2))
-    with serving(in_order(PASSING["502 in HTML"])) as server:
-        assert "answered 502" in str(refused(kind, server, tries=2))
 
 
 FINAL = [
@@ -246,31 +233,38 @@ def test_a_key_that_is_not_set_is_named_and_nothing_is_sent(kind: str) -> None:
 
 @kinds
 def test_opening_looks_for_the_model_once_and_sends_no_completion(kind: str) -> None:
-    def opened(**options: Any) -> Target:
-        target = target_of(kind, server.url, Waits(), **options)
-
-        async def twice() -> Target:
-            await target.open()
-            await target.open()
-            return target
-
-        return finished(target, twice())
-
     with serving(in_order(LIMA)) as server:
-        assert opened().context_tokens > 5
-        assert opened(context_tokens=5).context_tokens == 5
-        assert server.paths == ["/v1/models"] * (2 if kind == "vllm" else 0)
-        if kind == "hosted":  # whose first request says what is wrong
-            return
-        server.pages["/v1/models"] = models("gpt-4o-mimi")
-        with pytest.raises(UsageError, match=r"gpt-4o-mini.*Did you mean 'gpt-4o-mimi'\?"):
-            opened()
-        server.pages["/v1/models"] = failing(401, "who are you?")
-        with pytest.raises(TargetError, match=r"401.*(Check OPENAI_API_KEY|api_key_env)"):
-            opened()
-        server.close()
-        with pytest.raises(TargetUnavailable, match="start the server or correct base_url"):
-            opened()
+        target = target_of(kind, server.url, Waits(), context_tokens=5)
+
+        async def twice() -> None:
+            await target.open()
+            await target.open()
+
+        finished(target, twice())
+        assert target.context_tokens == 5
+        assert server.paths == ["/v1/models"] * (kind == "vllm")
+
+
+@pytest.mark.parametrize(
+    ("page", "error", "says"),
+    [
+        (models("gpt-4o-mimi"), UsageError, r"gpt-4o-mini.*Did you mean 'gpt-4o-mimi'\?"),
+        (failing(401, "who are you?"), TargetError, r"401.*(Check OPENAI_API_KEY|api_key_env)"),
+        (None, TargetUnavailable, "start the server or correct base_url"),
+    ],
+    ids=["another model", "a wrong key", "no server"],
+)
+def test_opening_says_what_is_wrong_and_sends_no_completion(
+    page: Any, error: type[Exception], says: str
+) -> None:
+    """Of vLLM alone: the first request to a hosted model says it."""
+    with serving(in_order(LIMA)) as server:
+        server.pages["/v1/models"] = page
+        target = target_of("vllm", server.url, Waits())
+        if page is None:
+            server.close()
+        with pytest.raises(error, match=says):
+            finished(target, target.open())
         assert server.requests == []
 
 
@@ -314,23 +308,6 @@ def test_all_tries_together_end_with_the_cap(kind: str) -> None:
 
 
 @kinds
-def test_one_stalled_reply_does_not_end_an_evaluation(kind: str) -> None:
-    stalled: list[str] = []
-
-    def script(request: Asked) -> Answer:
-        if number_of(request) == "0003" and not stalled:
-            stalled.append(request.text)
-            return Answer(LIMA.body, ending="stall", sent=20)
-        return right(request)
-
-    with serving(script) as server:
-        rows, spent = scored(kind, server, QUESTIONS[:8], flying=8, timeout_s=0.5, total_s=30.0)
-    assert stalled
-    assert {row.scores["em"] for row in rows} == {1.0}
-    assert spent.sent == 8
-
-
-@kinds
 def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: str) -> None:
     faults = [*PASSING.values()][2:]
     draws = random.Random(3)
@@ -350,40 +327,6 @@ def test_one_in_ten_failing_under_64_in_flight_loses_and_doubles_nothing(kind: s
     assert spent.sent == spent.lm_calls == len(QUESTIONS) == len(times)
     assert all(times[text] == 1 + failed.count(text) for text in times)
     assert 5 <= len(failed) <= 60
-
-
-@kinds
-def test_a_request_that_fails_is_its_questions_failure_and_a_broken_server_is_no_score(kind: str) -> None:
-    def script(request: Asked) -> Answer:
-        return failing(500) if number_of(request) == "0005" else right(request)
-
-    with serving(script) as server:
-        rows, _ = scored(kind, server, QUESTIONS[:20], tries=2)
-        assert max(server.times.values()) <= 2
-    assert [row.scores["em"] for row in rows].count(0.0) == 1
-    assert ["answered 500" in row.failure for row in rows].count(True) == 1
-    with (
-        serving(lambda request: failing(500)) as server,
-        pytest.raises(TargetUnavailable, match="answered 500"),
-    ):
-        scored(kind, server, QUESTIONS[:20], tries=2)
-
-
-@kinds
-def test_a_reply_in_a_wrong_schema_is_asked_for_once_more_and_then_a_failure_that_is_named(kind: str) -> None:
-    wrong = build_answer('{"reply": {"not": "what was asked"}, "nor": ["this"]}')
-    with serving(lambda request: right(request) if request.number else wrong) as server:
-        rows, spent = scored(kind, server, QUESTIONS[:1])
-    assert rows[0].scores["em"] == 1.0
-    assert (spent.repairs, spent.sent) == (1, 2)
-    empty = build_answer("{}")
-    with serving(lambda request: empty if "0001" in number_of(request) else right(request)) as server:
-        rows, spent = scored(kind, server, QUESTIONS[:3])
-        assert len(server.requests) == 4
-    assert [row.scores["em"] for row in rows] == [1.0, 0.0, 1.0]
-    assert rows[1].prediction is None
-    assert [bool(row.failure) for row in rows] == [False, True, False]
-    assert spent.repairs == 1
 
 
 @kinds
@@ -408,50 +351,39 @@ def test_what_is_used_is_counted_and_priced_and_an_equal_request_is_not_sent_aga
 @kinds
 def test_no_more_requests_a_minute_are_sent_than_is_said(kind: str) -> None:
     with serving(in_order(LIMA)) as server:
-        target, gateway = (
-            target_of(kind, server.url, Waits(), requests_per_minute=2),
-            Gateway(CallStore(None)),
-        )
+        target = target_of(kind, server.url, Waits(), requests_per_minute=2)
+        gateway = Gateway(CallStore(None))
 
-        async def go() -> tuple[int, int]:
+        async def go() -> None:
             asked = [ChatRequest((Message("user", f"{n}?"),)) for n in range(3)]
-            calls = [asyncio.ensure_future(gateway.complete(target, request)) for request in asked]
-            answered = asyncio.as_completed(calls)
-            for _ in range(2):
-                await next(answered)
-            done, waiting = await asyncio.wait(calls, timeout=0.3)
-            for call in waiting:
-                call.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            return len(done), len(waiting)
+            for request in asked[:2]:
+                await gateway.complete(target, request)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(gateway.complete(target, asked[2]), 0.3)
 
-        assert finished(target, go()) == (2, 1)
+        finished(target, go())
         assert len(server.requests) == 2
 
 
 @kinds
 def test_a_fallback_answers_while_a_server_fails_under_its_own_name(kind: str) -> None:
     with (
-        serving(in_order(failing(503), failing(503), failing(400, "bad top_p"))) as down,
+        serving(in_order(failing(503), failing(400, "bad top_p"))) as down,
         serving(in_order(LIMA)) as up,
     ):
         main = target_of(kind, down.url, Waits(), tries=1, fallbacks=("second",))
         second = target_of(kind, up.url, Waits())
         runtime = Runtime({"main": main, "second": second}, store=CallStore(None))
 
-        async def go() -> tuple[list[str], Counters]:
-            asked = [ChatRequest((Message("user", f"{n}?"),)) for n in range(2)]
-            with counting(Counters()) as spent:
-                replies = [(await runtime.gateway.complete(main, request)).text for request in asked]
-                with pytest.raises(TargetError, match="bad top_p"):  # a wrong request goes to nobody else
-                    await runtime.gateway.complete(main, ASK)
-                await second.aclose()
-                return replies, spent
+        async def go() -> None:
+            other = ChatRequest((Message("user", "Capital of Chile?"),))
+            assert (await runtime.gateway.complete(main, ASK)).text == "Lima"
+            with pytest.raises(TargetError, match="bad top_p"):  # a wrong request goes to nobody else
+                await runtime.gateway.complete(main, other)
+            await second.aclose()
 
-        replies, spent = finished(main, go())
-        assert replies == ["Lima", "Lima"]
-        assert (spent.fallbacks, spent.lm_calls) == (2, 2)
-        assert (len(down.requests), len(up.requests)) == (3, 2)
+        finished(main, go())
+        assert (len(down.requests), len(up.requests)) == (2, 1)
         assert set(runtime.gateway.used) == {second.identity}
 
 
@@ -475,14 +407,11 @@ Options = dict[str, Any]
 
 @kinds
 def test_a_target_is_shared_and_its_identity_says_what_answers(kind: str) -> None:
-    def made(**options: Any) -> Target:
-        return target_of(kind, "https://lab.example/v1/", Waits(), **options)
-
-    plain = made()
+    made = partial(target_of, kind, "https://lab.example/v1/", Waits())
+    plain, effort = made(), {"reasoning_effort": "low"}
     assert copy.deepcopy(plain) is plain
     assert plain.identity.endswith(f"{MODEL}@https://lab.example/v1")
     assert made(thinking_tokens=0, tries=2, concurrency=3).identity == plain.identity
-    effort = {"reasoning_effort": "low"}
     others = {made(body={"top_k": 3}).identity, made(**effort).identity, made(thinking_tokens=9).identity}
     assert len({plain.identity, *others}) == 4
     assert made(identity="weights-1").identity == "weights-1"

@@ -135,7 +135,8 @@ def test_what_is_no_text_is_refused_in_one_sentence(id: str, prediction: Any, ex
 def test_every_stored_str_em_of_the_human_evaluation_is_met() -> None:
     lines = (ALCE / "asqa_questions.jsonl").read_text("utf-8").splitlines()
     pairs = {row["id"]: row["qa_pairs"] for row in map(json.loads, lines)}
-    systems = read_gz("human_eval_utility_completed.json.gz")["asqa"]
+    stored = gzip.decompress((ALCE / "human_eval_utility_completed.json.gz").read_bytes())
+    systems = json.loads(stored)["asqa"]
     checked = 0
     for rows in systems.values():
         for id, row in rows.items():
@@ -151,7 +152,3 @@ def test_every_stored_str_em_of_the_human_evaluation_is_met() -> None:
 
 def test_a_blank_gold_of_the_data_is_never_found_but_is_wanted() -> None:
     assert score("qampari_rec", "Ada, , Bo", answers=[["Ada"], ["Bo"], [""], ["C"]]) == 0.5
-
-
-def read_gz(name: str) -> Any:
-    return json.loads(gzip.decompress((ALCE / name).read_bytes()))

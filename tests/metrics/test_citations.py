@@ -124,9 +124,6 @@ def test_everything_is_asked_at_once_and_each_pair_once() -> None:
     assert len(pairs) == len(set(pairs))
     ada = [premise for premise, hypothesis in pairs if hypothesis == "Who? Ada"]
     assert ada == [shown(1, 2), shown(1), shown(2)]
-    bo = {premise for premise, hypothesis in pairs if hypothesis == "Who? Bo"}
-    assert bo == {shown(1, 2, 3), shown(1), shown(2), shown(3), shown(2, 3), shown(1, 3), shown(1, 2)}
-    assert {hypothesis for _, hypothesis in pairs} == {"Who? Ada", "Who? Bo", "Who?"}
 
 
 @needs_punkt

@@ -39,12 +39,13 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     question = Question("q1", "Which colour?", ("red",))
     rows = [Row(question, "a\u2028b", (), {"em": 0.0, "recall@5": None}, {"tokens": 7}).to_json()]
     run = read(write_rows(tmp_path / "old.jsonl", rows))
-    assert run.name == "old"
-    one = run.answered["q1"]
-    assert (one.question, one.answers, one.prediction) == ("Which colour?", ("red",), "a\u2028b")
-    assert run.metrics == ("em", "recall@5")
+    answered = run.answered["q1"]
+    assert (answered.question, answered.answers, answered.prediction) == (
+        question.question,
+        question.answers,
+        "a\u2028b",
+    )
     assert run.scores("recall@5") == {"q1": None}
-    assert one.counters == {"tokens": 7}
     assert run == of_rows("old", rows)
 
 
@@ -52,17 +53,14 @@ def test_the_better_run_is_shown_and_the_cheaper_one_too(tmp_path: Path) -> None
     a, b = read(write_rows(tmp_path / "a.jsonl", OLD)), read(write_rows(tmp_path / "b.jsonl", NEW))
     comparison = compare(a, b, seed=0)
     fields = json.loads(json.dumps(comparison.to_json()))
-    assert fields["n"] == 12
-    assert list(fields["metrics"]) == ["em", "f1", "tokens"]
-    assert {one["verdict"] for one in fields["metrics"].values()} == {"better"}
-    assert fields["metrics"]["em"]["diff"] == 1.0
-    assert fields["metrics"]["tokens"]["diff"] < 0
+    assert {name: one["verdict"] for name, one in fields["metrics"].items()} == dict.fromkeys(
+        ("em", "f1", "tokens"), "better"
+    )
     assert fields["metrics"]["em"]["p_adjusted"] == pytest.approx(2 / 2**12)
-    assert (fields["rose"], fields["fell"]) == (12, 0)
+    assert (fields["n"], fields["rose"], fields["fell"]) == (12, 12, 0)
     head, *rows = comparison.table()
     assert head[1:3] == ("a", "b")
     assert [line[0] for line in rows] == ["em", "f1", "tokens"]
-    assert {len(line) for line in rows} == {len(head)}
     assert {one.verdict for one in compare(b, a, seed=0).rows} == {"worse"}
 
 
@@ -97,14 +95,8 @@ def test_the_greatest_changes_come_first_with_both_predictions() -> None:
     assert second[3] == "0.200 none (the reply was no JSON)"
     assert second[4].endswith("…")
     assert comparison.to_json()["changed"][1]["b"]["prediction"] == "red " * 40
-    failed = len(a)
-    assert f"a: 1 of {failed} questions failed: the reply was no JSON." in comparison.notes()
-    side = comparison.to_json()["a"]
-    assert (side["failures"]["unreadable"], side["failure_reasons"]) == (
-        1,
-        [{"reason": "the reply was no JSON", "n": 1}],
-    )
-    assert len(compare(of_rows("a", a), of_rows("b", b), seed=0, by="f1", changed=1).changed) == 1
+    assert "a: 1 of 3 questions failed: the reply was no JSON." in comparison.notes()
+    assert comparison.to_json()["a"]["failure_reasons"] == [{"reason": "the reply was no JSON", "n": 1}]
 
 
 def test_what_is_missing_on_one_side_is_counted_and_said() -> None:
@@ -137,23 +129,39 @@ def judged_by(backend: str, rows: Sequence[dict[str, Any]] = OLD) -> ScoredRun:
     return of_rows(backend, [value | {"backends": {"em": backend}} for value in rows])
 
 
-def test_runs_that_are_not_alike_are_refused() -> None:
-    a = of_rows("a", OLD)
-    with pytest.raises(UsageError, match="share no question id"):
-        compare(a, of_rows("b", [row(99, "red", em=1.0)]), seed=0)
-    with pytest.raises(UsageError, match="1 of 12 shared ids, such as 'q3', have another question"):
-        compare(a, of_rows("b", [*NEW[:3], NEW[3] | {"answers": ["green"]}, *NEW[4:]]), seed=0)
-    with pytest.raises(UsageError, match="share no metric"):
-        compare(a, of_rows("b", [value | {"scores": {"acc": 1.0}} for value in NEW]), seed=0)
-    with pytest.raises(UnknownName, match="Did you mean 'em'"):
-        compare(a, of_rows("b", NEW), seed=0, by="emm")
-    with pytest.raises(
-        UsageError, match="'em' was judged by 'lexical' in lexical and by 'judge m' in judge m"
-    ):
-        compare(judged_by("lexical"), judged_by("judge m"), seed=0)
-    mixed = ScoredRun("mixed", {**judged_by("x", OLD[:6]).answered, **judged_by("y", OLD[6:]).answered})
-    with pytest.raises(UsageError, match="mixed mixes backends of 'em': 'x' and 'y'"):
-        compare(mixed, judged_by("x"), seed=0)
+MIXED = ScoredRun("mixed", {**judged_by("x", OLD[:6]).answered, **judged_by("y", OLD[6:]).answered})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "by", "says"),
+    [
+        (of_rows("a", OLD), of_rows("b", [row(99, "red", em=1.0)]), "", "share no question id"),
+        (
+            of_rows("a", OLD),
+            of_rows("b", [*NEW[:3], NEW[3] | {"answers": ["green"]}, *NEW[4:]]),
+            "",
+            "1 of 12 shared ids, such as 'q3', have another question",
+        ),
+        (
+            of_rows("a", OLD),
+            of_rows("b", [value | {"scores": {"acc": 1.0}} for value in NEW]),
+            "",
+            "share no metric",
+        ),
+        (of_rows("a", OLD), of_rows("b", NEW), "emm", "Did you mean 'em'"),
+        (
+            judged_by("lexical"),
+            judged_by("judge m"),
+            "",
+            "'em' was judged by 'lexical' in lexical and by 'judge m' in judge m",
+        ),
+        (MIXED, judged_by("x"), "", "mixed mixes backends of 'em': 'x' and 'y'"),
+    ],
+    ids=range(6),
+)
+def test_runs_that_are_not_alike_are_refused(a: ScoredRun, b: ScoredRun, by: str, says: str) -> None:
+    with pytest.raises((UsageError, UnknownName), match=says):
+        compare(a, b, seed=0, by=by)
 
 
 def test_the_backend_stands_beside_the_metric() -> None:

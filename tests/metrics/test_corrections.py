@@ -12,6 +12,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.errors import DataError, UsageError
+from ragc.metrics.compare import RunComparison
 from ragc.metrics.labels import digest
 from ragc.store.used_questions import TestUse
 from tests.metrics.judged_world import World
@@ -45,6 +46,12 @@ def label_rows(held: list[dict[int, float]], arms: tuple[str, str] = ("a", "b"))
     ]
 
 
+def corrected(comparison: RunComparison) -> Any:
+    """The result of the correction by labels."""
+    assert comparison.correction
+    return comparison.correction.result
+
+
 @pytest.fixture
 def unfair(tmp_path: Path) -> tuple[list[str], list[dict[int, float]]]:
     """Two runs that are equally right; the judge passes 30% of one's wrong answers and 10% of the other's."""
@@ -68,8 +75,7 @@ def test_labels_correct_a_judge_that_favours_one(
     paths, labels = unfair
     write_rows(tmp_path / "labels.jsonl", label_rows(labels, arms))
     compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
-    assert compared.correction is not None
-    result = compared.correction.result
+    result = corrected(compared)
     assert result.judged > 0.05
     assert result.low < 0 < result.high
     assert result.error_b > result.error_a + 0.05
@@ -89,29 +95,28 @@ def test_a_correction_is_adjusted_for_earlier_looks_too(tmp_path: Path) -> None:
     write_rows(tmp_path / "labels.jsonl", label_rows(labels))
     compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
     later = compared.at(TestUse(7, 300, seen=300))
-    assert compared.correction is not None
-    assert later.correction is not None
-    assert later.correction.result.p == pytest.approx(min(1, 40 * compared.correction.result.p))
-    assert later.correction.result.low < compared.correction.result.low
-    assert (later.rows[0].verdict == "better") == (later.correction.result.p < 0.05)
+    assert corrected(later).p == pytest.approx(min(1, 40 * corrected(compared).p))
+    assert corrected(later).low < corrected(compared).low
+    assert (later.rows[0].verdict == "better") == (corrected(later).p < 0.05)
 
 
 def test_labels_of_ragc_questions_label_correct_it_alike(unfair: Any, tmp_path: Path) -> None:
     paths, labels = unfair
     write_rows(tmp_path / "arms.jsonl", label_rows(labels))
     runs = [{row["id"]: row for row in read_rows(Path(path))} for path in paths]
-    of_answers: dict[str, Any] = {}
-    for row in label_rows(labels):
-        answer = runs["ab".index(row["arm"])][row["id"]]
-        verdict = "correct" if row["label"] else "wrong"
-        key = digest(answer)
-        of_answers[key] = {"id": row["id"], "label": verdict, "answer": key}
-    write_rows(tmp_path / "answers.jsonl", list(of_answers.values()))
-    by_arm = ragc.compare(*paths, labels=tmp_path / "arms.jsonl").correction
-    by_answer = ragc.compare(*paths, labels=tmp_path / "answers.jsonl").correction
-    assert by_arm is not None
-    assert by_answer is not None
-    assert by_answer.result == by_arm.result
+    of_answers = [
+        {
+            "id": row["id"],
+            "label": "correct" if row["label"] else "wrong",
+            "answer": digest(runs["ab".index(row["arm"])][row["id"]]),
+        }
+        for row in label_rows(labels)
+    ]
+    write_rows(tmp_path / "answers.jsonl", of_answers)
+    by_arm, by_answer = (
+        corrected(ragc.compare(*paths, labels=tmp_path / name)) for name in ("arms.jsonl", "answers.jsonl")
+    )
+    assert by_answer == by_arm
     write_rows(tmp_path / "other.jsonl", [{"id": "q1", "label": "wrong", "answer": "0" * 16}])
     with pytest.raises(DataError, match="line 1: its answer to 'q1' is in neither run"):
         ragc.compare(*paths, labels=tmp_path / "other.jsonl")
@@ -141,6 +146,15 @@ def test_bad_labels_are_one_clear_error(unfair: Any, tmp_path: Path, change: Any
         ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
 
 
+def test_a_metric_without_a_greatest_score_takes_no_labels(unfair: Any, tmp_path: Path) -> None:
+    paths, labels = unfair
+    write_rows(tmp_path / "labels.jsonl", label_rows(labels))
+    for path in map(Path, paths):
+        write_rows(path, [row | {"scores": {"tokens": 5.0}} for row in read_rows(path)])
+    with pytest.raises(UsageError, match="'tokens' has none; name the judge's metric with --by"):
+        ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
+
+
 def test_files_that_are_no_labels_are_named(
     unfair: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,25 +168,15 @@ def test_files_that_are_no_labels_are_named(
     assert "the labels labels.jsonl: there is no such file" in capsys.readouterr().err
 
 
-def test_one_question_cannot_be_corrected(tmp_path: Path) -> None:
-    paths = put_runs(tmp_path, {"one": [0], "two": [1]})
-    write_rows(tmp_path / "labels.jsonl", label_rows([{0: 1.0}, {0: 1.0}]))
-    with pytest.raises(
-        UsageError, match="has labels of 1 of one and 1 of two, and a correction needs at least 30 of each"
-    ):
-        ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
-
-
 def test_a_judge_that_always_agrees_or_never_leaves_it_to_the_labels(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     truth = [dict(enumerate(rng.integers(0, 2, 60).astype(float))) for _ in range(2)]
     paths = put_runs(tmp_path, {"always": [1] * 60, "never": [0] * 60})
     write_rows(tmp_path / "labels.jsonl", label_rows(truth))
     compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
-    assert compared.correction is not None
     assert len([note for note in compared.notes() if "it tells none of them apart" in note]) == 2
     by_labels = np.mean(list(truth[1].values())) - np.mean(list(truth[0].values()))
-    assert compared.correction.result.diff == pytest.approx(by_labels)
+    assert corrected(compared).diff == pytest.approx(by_labels)
     assert compared.rows[0].verdict == "not shown to be better"
 
 
@@ -183,26 +187,6 @@ def test_labels_in_too_few_groups_cannot_tell_and_their_interval_holds_0(tmp_pat
     labels = [dict.fromkeys(range(60), label) for label in (0.0, 1.0)]
     write_rows(tmp_path / "labels.jsonl", label_rows(labels))
     compared = ragc.compare(*paths, labels=tmp_path / "labels.jsonl")
-    assert compared.correction is not None
-    result = compared.correction.result
-    assert result.p == 1
-    assert result.low <= 0 <= result.high
+    assert corrected(compared).p == 1
+    assert corrected(compared).low <= 0 <= corrected(compared).high
     assert compared.rows[0].verdict_text == "cannot tell, corrected by labels"
-
-
-def test_a_metric_without_a_greatest_score_takes_no_labels(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        rows = [
-            {
-                "id": f"q{n}",
-                "question": "q",
-                "answers": [],
-                "prediction": f"{name} says {n}",
-                "scores": {"tokens": 5.0},
-            }
-            for n in range(40)
-        ]
-        write_rows(tmp_path / f"{name}.jsonl", rows)
-    write_rows(tmp_path / "labels.jsonl", label_rows([{0: 1.0}, {0: 1.0}]))
-    with pytest.raises(UsageError, match="'tokens' has none; name the judge's metric with --by"):
-        ragc.compare(tmp_path / "one.jsonl", tmp_path / "two.jsonl", labels=tmp_path / "labels.jsonl")

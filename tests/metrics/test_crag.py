@@ -9,7 +9,7 @@ import pytest
 from ragc.errors import ParseFailure, TargetUnavailable, UsageError
 from ragc.metrics import crag
 from ragc.metrics.base import Finding, Outcome
-from ragc.metrics.crag import CUT, CragAssessor, first_tokens
+from ragc.metrics.crag import CUT, CragAssessor
 from ragc.metrics.settings import GraderSettings
 from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 from tests.metrics.scripted_judge import ScriptedAsk
@@ -82,25 +82,21 @@ def test_a_judge_that_cannot_be_reached_says_nothing_about_the_prediction(rule: 
 
 
 @pytest.mark.parametrize(
-    ("prediction", "gold", "expected"),
+    ("rule", "prediction", "gold", "verdict"),
     [
-        ("This question is INVALID", "invalid question", ("correct", "invalid")),
-        ("an invalid premise", "Ada", ("hallucination", "invalid")),
-        ("Ada", "invalid question", ("hallucination", "invalid")),
-        ("he was an invalid", "an invalid, after 1910", ("correct", "invalid")),
+        ("meta", "This question is INVALID", "invalid question", "correct"),
+        ("meta", "an invalid premise", "Ada", "hallucination"),
+        ("meta", "Ada", "invalid question", "hallucination"),
+        ("meta", "he was an invalid", "an invalid, after 1910", "correct"),
+        ("ragx", "Invalid question.", "invalid question", "correct"),  # ragx takes the very words only
+        ("ragx", "This question is invalid", "invalid question", "hallucination"),
+        ("ragx", "Ada", "invalid question", "hallucination"),
     ],
 )
-def test_metas_rule_of_invalid_questions(prediction: str, gold: str, expected: tuple[str, str]) -> None:
-    assert assess("meta", prediction, gold) == expected
-
-
-def test_ragx_takes_only_the_very_words_for_an_invalid_question() -> None:
-    assert assess("ragx", "Invalid question.", "invalid question") == ("correct", "invalid")
-    assert assess("ragx", "This question is invalid", "invalid question") == ("hallucination", "invalid")
-    assert assess("ragx", "Ada", "invalid question") == ("hallucination", "invalid")
-    judge = ScriptedAsk(False)
-    assert assess("ragx", "invalid question", "Ada", ask=judge) == ("hallucination", "judge")
-    assert judge.calls[0][1]["prediction"] == "invalid question"
+def test_each_rule_has_its_words_for_an_invalid_question(
+    rule: str, prediction: str, gold: str, verdict: str
+) -> None:
+    assert assess(rule, prediction, gold) == (verdict, "invalid")
 
 
 @every_rule
@@ -130,17 +126,13 @@ def test_meta_asks_about_one_gold_answer_after_the_other_until_one_is_right() ->
     assert verdict == ("correct", "judge")
     assert [signature for signature, _ in judge.calls] == [JudgeAnswerStrictly] * 2
     assert [inputs["gold_answer"] for _, inputs in judge.calls] == ["a", "b"]
-    unsure = ScriptedAsk(UNREADABLE, False)
-    assert assess("meta", "x", "a", "b", ask=unsure, every=True) == ("hallucination", "unreadable")
-    mended = ScriptedAsk(UNREADABLE, True)
-    assert assess("meta", "x", "a", "b", ask=mended, every=True) == ("correct", "judge")
+    for second, verdict in ((False, ("hallucination", "unreadable")), (True, ("correct", "judge"))):
+        assert assess("meta", "x", "a", "b", ask=ScriptedAsk(UNREADABLE, second), every=True) == verdict
 
 
 def test_meta_reads_75_tokens() -> None:
     long = " ".join(f"w{i}" for i in range(CUT))
-    assert first_tokens(f"{long}, and more", CUT) == long
-    assert first_tokens(f"{long} ", CUT) == f"{long} "
-    assert first_tokens("yes, yes. No", 4) == "yes, yes."
+
     late = f"{long} I don't know"
     judge = ScriptedAsk(False)
     assert assess("meta", late, "Ada", ask=judge) == ("hallucination", "judge")
@@ -156,24 +148,8 @@ def test_orders_and_markers_in_a_prediction_stay_data(rule: str) -> None:
     judge = ScriptedAsk(False)
     assert assess(rule, attack, "Ada", ask=judge) == ("hallucination", "judge")
     shown = judge.calls[0][1]["prediction"]
-    assert "\n" not in shown
-    assert not any(marker in shown for marker in ("<|", "[INST]", "[["))
+    assert not any(marker in shown for marker in ("\n", "<|", "[INST]", "[["))
     assert shown.replace(" ", "") == "".join(attack.split())
-
-
-def test_the_backend_names_judge_prompt_and_options() -> None:
-    def backend(rule: str, every: bool, ask: ScriptedAsk | None) -> str:
-        return CragAssessor(ask, GraderSettings(crag_judge=rule, alternatives=every)).backend
-
-    judge = ScriptedAsk()
-    assert backend("ragx", False, judge) == "judge scripted/judge, prompt ragx, first gold answer"
-    assert backend("ragx", True, judge) == "judge scripted/judge, prompt ragx, all gold answers"
-    assert backend("meta", False, judge).endswith("prompt meta, first gold answer, cut to 75 words and marks")
-    assert (
-        backend("none", False, None)
-        == backend("none", False, judge)
-        == ("exact answers only, first gold answer")
-    )
 
 
 def test_a_rule_that_asks_needs_a_judge() -> None:

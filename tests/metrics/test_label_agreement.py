@@ -16,7 +16,7 @@ from ragc.compiled import evaluate
 from ragc.compiled.evaluate import Evaluation
 from ragc.compiled.opened import open_program
 from ragc.errors import DataError, UsageError
-from ragc.metrics.labels import beside, digest
+from ragc.metrics.labels import LabelAgreement, beside, digest
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -44,6 +44,13 @@ def put(folder: Path, **scores: Callable[[int], float | None]) -> Path:
     return folder / "rows.jsonl"
 
 
+def agreement(rows: Path, **how: Any) -> LabelAgreement:
+    """How far people and the judge of `rows` agree."""
+    found = ragc.summarize(rows, **how).agreement
+    assert found
+    return found
+
+
 def even(row: Any) -> str:
     return "correct" if int(row["question"].split()[-1]) % 2 == 0 else "wrong"
 
@@ -60,15 +67,11 @@ def test_kappa_stands_beside_judged_scores_and_no_others(
     )
     assert ragc.summarize(rows).agreement is None
     ragc.label_answers(rows, even)
-    result = ragc.summarize(rows).agreement
-    assert result is not None
+    result = agreement(rows)
     assert set(result.metrics) == {"judge_acc", "faithfulness"}
-    one, share = result.metrics["judge_acc"], result.metrics["faithfulness"]
-    assert one.kappa.mean == pytest.approx(0.6)
-    assert one.kappa.low < 0.6 < one.kappa.high
-    assert (one.kappa.n, one.area, result.remarks) == (LABELLED, None, ())
+    yes_or_no, share = result.metrics["judge_acc"], result.metrics["faithfulness"]
+    assert (yes_or_no.kappa.mean, yes_or_no.area, result.remarks) == (pytest.approx(0.6), None, ())
     assert (share.kappa.mean, share.area and share.area.mean) == (1.0, 1.0)
-
     assert main(["eval", str(rows)]) == 0
     shown = capsys.readouterr().out
     assert "n=60  (kappa 0.60 [" in shown
@@ -97,9 +100,7 @@ def test_less_of_a_metric_may_be_better(tmp_path: Path, less: str, kappa: float)
     values = [{**row, "backends": {"crag": "judge model"}} for row in read_rows(rows)]
     write_rows(rows, values)
     ragc.label_answers(rows, even)
-    result = ragc.summarize(rows).agreement
-    assert result is not None
-    assert result.metrics[less].kappa.mean == kappa
+    assert agreement(rows).metrics[less].kappa.mean == kappa
 
 
 def put_labels(folder: Path, verdicts: dict[int, str], question: str = "question {}") -> Path:
@@ -117,14 +118,12 @@ def test_where_there_is_no_kappa_a_sentence_says_why(tmp_path: Path) -> None:
         judge_acc=lambda n: float(n % 3 == 0),
         faithfulness=lambda n: None if n < 10 else 1.0,
     )
-    few = ragc.summarize(rows, labels=put_labels(tmp_path, dict.fromkeys(range(18), "correct"))).agreement
-    assert few is not None
+    few = agreement(rows, labels=put_labels(tmp_path, dict.fromkeys(range(18), "correct")))
     assert few.metrics == {}
     assert few.remarks[0].startswith("judge_acc: no agreement with people, which needs 30 labels")
     assert "there are 18, so 12 are lacking" in few.remarks[0]
     assert "there are 8 (10 of them without a score left out), so 22 are lacking" in few.remarks[1]
-    alike = ragc.summarize(rows, labels=put_labels(tmp_path, dict.fromkeys(range(40), "wrong"))).agreement
-    assert alike is not None
+    alike = agreement(rows, labels=put_labels(tmp_path, dict.fromkeys(range(40), "wrong")))
     assert alike.remarks[0].startswith("judge_acc: kappa is undefined, as all 40 labels say wrong")
     assert alike.remarks[1].startswith("faithfulness: kappa is undefined, as all 30 labels say wrong")
 
@@ -134,8 +133,7 @@ def test_labels_of_other_questions_and_answers_do_not_count(tmp_path: Path) -> N
     mixed = put_labels(tmp_path, {n: "correct" if n % 2 == 0 else "wrong" for n in range(70)})
     values = read_rows(rows)
     write_rows(rows, [{**row, "prediction": "new"} if n < 5 else row for n, row in enumerate(values)])
-    result = ragc.summarize(rows, labels=mixed).agreement
-    assert result is not None
+    result = agreement(rows, labels=mixed)
     assert (result.labels, result.metrics["judge_acc"].kappa.n) == (55, 55)
     (remark,) = result.remarks
     assert remark.startswith(
@@ -144,24 +142,24 @@ def test_labels_of_other_questions_and_answers_do_not_count(tmp_path: Path) -> N
     assert remark.endswith("asked, 5 of other answers to the questions.")
 
 
-def test_labels_that_cannot_apply_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = put(tmp_path, judge_acc=lambda n: 1.0)
-    labels = put_labels(tmp_path, dict.fromkeys(range(40), "correct"), "another {}")
-    assert main(["eval", str(rows), "--labels", str(labels)]) == 2
-    assert "None of the 40 labels in" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="there is no such file"):
-        ragc.summarize(rows, labels=tmp_path / "none.jsonl")
-    write_rows(labels, [{"label": "perhaps", "answer": "1"}])
-    with pytest.raises(DataError, match="is no label"):
-        ragc.summarize(rows, labels=labels)
-    labels.write_text("")
-    with pytest.raises(UsageError, match="holds no label"):
-        ragc.summarize(rows, labels=labels)
-    texts = put(tmp_path, f1=lambda n: 1.0)
-    with pytest.raises(UsageError, match="no metric of this run asks a judge"):
-        ragc.summarize(texts, labels=labels)
-    labels.rename(beside(texts))
-    assert ragc.summarize(texts).agreement is None
+@pytest.mark.parametrize(
+    ("metric", "name", "error", "says"),
+    [
+        ("judge_acc", "labels.jsonl", UsageError, "None of the 40 labels in"),
+        ("judge_acc", "absent.jsonl", UsageError, "there is no such file"),
+        ("judge_acc", "strange.jsonl", DataError, "is no label"),
+        ("judge_acc", "empty.jsonl", UsageError, "holds no label"),
+        ("f1", "labels.jsonl", UsageError, "no metric of this run asks a judge"),
+    ],
+)
+def test_labels_that_cannot_apply_are_refused(
+    metric: str, name: str, error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    put_labels(tmp_path, dict.fromkeys(range(40), "correct"), "another {}")
+    write_rows(tmp_path / "strange.jsonl", [{"label": "perhaps", "answer": "1"}])
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(error, match=says):
+        ragc.summarize(put(tmp_path, **{metric: lambda n: 1.0}), labels=tmp_path / name)
 
 
 def scored(
@@ -195,8 +193,6 @@ def test_an_evaluation_has_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     verdicts = iter(plain.rows)
     ragc.label_answers(rows, lambda row: "correct" if next(verdicts).scores["judge_acc"] else "wrong")
     labelled, _ = scored(tmp_path, beside(rows))
-    assert labelled.agreement is not None
-    assert labelled.agreement.metrics["judge_acc"].kappa.mean == 1.0
     assert labelled.metrics == plain.metrics
     assert labelled.to_json()["agreement"]["labels"] == 40
     assert "agreement" not in plain.to_json()

@@ -106,15 +106,10 @@ def test_a_study_does_not_go_on_with_another_metric_of_that_name(folder: Path) -
         compiling.compile(recipe, folder / "out", targets={"main": target}, resume=True)
 
 
-def test_an_awaited_metric_and_a_truth_value(folder: Path) -> None:
-    result = compiled(folder, 'metrics.report=["my_metrics:awaited"]')
-    assert result.test["my_metrics:awaited"].mean == 1
-
-
-def test_own_metric_may_give_any_number(folder: Path) -> None:
-    result = compiled(folder, 'metrics.report=["my_metrics:great", "my_metrics:steps"]')
-    assert result.test["my_metrics:great"].mean == 7
-    assert result.test["my_metrics:steps"].mean == 0.25
+def test_own_metric_may_give_any_number_or_a_truth_value_and_be_awaited(folder: Path) -> None:
+    names = ("my_metrics:great", "my_metrics:steps", "my_metrics:awaited")
+    result = compiled(folder, f"metrics.report={json.dumps(names)}")
+    assert [result.test[name].mean for name in names] == [7, 0.25, 1]
 
 
 def test_own_metric_without_a_score_is_a_failure_of_its_question(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import string
 import sys
 
 import pytest
@@ -162,13 +161,6 @@ def test_folding_an_ascii_text_is_squads_normalisation(text: str) -> None:
     assert fold(text) == normalise(text)
 
 
-@given(st.text(alphabet=string.printable, max_size=20))
-def test_normalising_leaves_no_ascii_punctuation_and_single_spaces(text: str) -> None:
-    result = normalise(text)
-    assert not set(result) & set(string.punctuation)
-    assert result == " ".join(result.split())
-
-
 def test_ids_are_found_and_typing_errors_are_answered_with_the_nearest() -> None:
     assert [get(metric.id) for metric in METRICS] == list(METRICS)
     assert len({metric.id for metric in METRICS}) == len(METRICS)
@@ -176,18 +168,6 @@ def test_ids_are_found_and_typing_errors_are_answered_with_the_nearest() -> None
         get("hotpotf1")
     with pytest.raises(UsageError, match="cannot be computed from text alone"):
         score("tokens", "x", ["x"])
-
-
-def published_em(name: str) -> tuple[float, int]:
-    data = (JUDGED / name).read_bytes()
-    lines = (gzip.decompress(data) if name.endswith(".gz") else data).decode().splitlines()
-    rows = [json.loads(line) for line in lines]
-    # A few rows hold several predictions; the published figure is that of the first.
-    predictions = [
-        row["prediction"] if isinstance(row["prediction"], str) else row["prediction"][0] for row in rows
-    ]
-    values = [score("em", text, row["answer"]) for text, row in zip(predictions, rows, strict=True)]
-    return 100 * sum(values) / len(values), len(values)
 
 
 @pytest.mark.skipif(
@@ -205,6 +185,13 @@ def published_em(name: str) -> tuple[float, int]:
     ],
 )
 def test_exact_match_reproduces_published_figures(name: str, questions: int, expected: float) -> None:
-    value, count = published_em(name)
-    assert count == questions
-    assert value == pytest.approx(expected, abs=0.01)
+    data = (JUDGED / name).read_bytes()
+    lines = (gzip.decompress(data) if name.endswith(".gz") else data).decode().splitlines()
+    # A few rows hold several predictions; the published figure is that of the first.
+    values = [
+        score("em", text if isinstance(text, str) else text[0], row["answer"])
+        for row in map(json.loads, lines)
+        for text in [row["prediction"]]
+    ]
+    assert len(values) == questions
+    assert 100 * sum(values) / len(values) == pytest.approx(expected, abs=0.01)

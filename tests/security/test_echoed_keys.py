@@ -23,11 +23,10 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("forgetful")
 def test_only_whole_keys_of_eight_characters_are_masked_in_replies() -> None:
-    remember("longenough")
-    remember("short12")
-    text = "longenough, long enough, short12, sk-0123456789abcdefghij, password=hunter22"
-    assert mask_keys(text) == text.replace("longenough", MASK)
-    assert mask_keys("nothing of it") == "nothing of it"
+    for key in ("longenough", "longenough-and-longer", "short12"):
+        remember(key)
+    text = "{}, {}, long enough, short12, sk-0123456789abcdefghij, password=hunter22"
+    assert mask_keys(text.format("longenough", "longenough-and-longer")) == text.format(MASK, MASK)
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -60,12 +59,6 @@ def test_the_tokens_of_a_masked_reply_spell_nothing() -> None:
     assert "".join(token.token for token in masked_reply.logprobs) == ""
     whole = event_loop.run(gateway.complete(target, replace(request, sample=1)))
     assert (whole.text, whole.logprobs) == ("red", tokens[:1])
-
-
-def test_a_key_that_begins_with_another_leaves_no_rest() -> None:
-    remember("abcd1234")
-    remember("abcd1234XYZSECRET")
-    assert mask_keys("key abcd1234XYZSECRET, and abcd1234") == f"key {MASK}, and {MASK}"
 
 
 @pytest.mark.parametrize(

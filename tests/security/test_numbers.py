@@ -57,9 +57,6 @@ def test_nan_in_a_demonstration_is_one_sentence(number: str, compiled: Path, tmp
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400])
 def test_an_option_of_a_target_takes_no_endless_number(value: object) -> None:
-    for name in ("timeout_s", "total_s"):
-        options = {name: value}
-        with pytest.raises(UsageError, match=f"{name} must be"):
-            build(
-                TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:9/v1").replace(options=options)
-            )
+    spec = TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(UsageError, match="timeout_s must be"):
+        build(spec.replace(options={"timeout_s": value}))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ragc.compiled import trust_record
 from ragc.corpora.storage.index_cache import open_or_build
 from ragc.store.calls import CallStore
 from tests.security.command_line import prepared, ragc
@@ -49,8 +48,7 @@ def test_after_every_command_that_keeps_something_nobody_else_can_read_it(
     ):
         ended = ragc(tmp_path, *words)
         assert ended.status == 0, ended.err
-    held = {path.name for path in home.iterdir()}
-    assert held >= {"store", "studies", "trusted", "uses"}
+    assert {path.name for path in home.iterdir()} >= {"store", "studies", "trusted", "uses"}
     assert readable_by_others(home) == []
     assert mode(tmp_path / "out") == 0o755
     assert mode(tmp_path / "out" / "program.json") == 0o644
@@ -73,8 +71,6 @@ def test_folders_of_a_store_study_and_record_are_narrowed_when_they_are_opened(
 def test_an_index_is_private(tmp_path: Path) -> None:
     def build(folder: Path, step: object) -> None:
         (folder / "postings").write_text("abc")
-        (folder / "more").mkdir()
-        (folder / "more" / "x").write_text("d")
 
     home = tmp_path / "indexes"
     assert open_or_build("toy", "c", {}, build, home=home).built
@@ -88,9 +84,3 @@ def test_a_store_is_private_and_its_folder_above_is_not_touched(tmp_path: Path) 
     store.close()
     assert readable_by_others(above / "store") == []
     assert mode(above) == 0o755
-
-
-def test_a_record_of_trust_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    trust_record.remember(tmp_path, f"sha256:{'0' * 64}")
-    assert readable_by_others(tmp_path / "home") == []

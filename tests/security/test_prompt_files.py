@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tests.support.rows import write_rows
 RECIPE = recipe_toml(
     prompts={"answer": "%s"}, data={"dev": 1}, targets={"main": vllm("http://127.0.0.1:9/v1")}
 )
-SECONDS = 10.0
 
 
 def source(**values: Any) -> str:
@@ -71,11 +69,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said_of(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the command line says of a recipe with the prompt `name`, within seconds."""
+    """What the command line says of a recipe with the prompt `name`."""
     (folder / "recipe.toml").write_text(RECIPE % name, "utf-8")
-    started = time.monotonic()
     assert main(["ask", "recipe.toml", "Why?"]) == 2
-    assert time.monotonic() - started < SECONDS
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("ragc: ")

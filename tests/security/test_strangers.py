@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
+import socketserver
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,13 @@ SHADOWS = ("json", "sitecustomize", "litellm", "optuna", "conftest", "ragc", "or
 """Modules that a directory brings in the hope that somebody imports them from there."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Listening:
-    """A port of the loopback address, and how often somebody connected to it."""
+    """A server that closes every connection, which a directory names as its own."""
 
-    port: int = 0
-    connections: list[str] = field(default_factory=list)
+    port: int
+    connections: list[str]
+    """Who connected to it."""
 
     @property
     def url(self) -> str:
@@ -48,27 +49,16 @@ class Listening:
 
 @pytest.fixture
 def listening() -> Iterator[Listening]:
-    """A server that closes every connection, which a directory names as its own."""
-    noted = Listening()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        noted.port = server.getsockname()[1]
-        ended = threading.Event()
+    connections: list[str] = []
 
-        def serve() -> None:
-            server.settimeout(0.05)
-            while not ended.is_set():
-                try:
-                    connection, address = server.accept()
-                except TimeoutError:
-                    continue
-                noted.connections.append(str(address))
-                connection.close()
+    class Noted(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            connections.append(str(self.client_address))
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield noted
-        ended.set()
-        thread.join()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Noted) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield Listening(server.server_address[1], connections)
+        server.shutdown()
 
 
 def laid_everywhere(folder: Path, marker: Path) -> None:
@@ -243,20 +233,13 @@ def listed(stranger: Path, mine: Path) -> list[list[str]]:
     return [words for lists in every.values() for words in lists]
 
 
-@dataclass(frozen=True)
-class Traced:
-    """What the commands `jobs` did: their exit statuses, what they wrote to stderr, and the events noted."""
-
-    jobs: list[list[str]]
-    statuses: list[int]
-    err: str
-    events: list[Any]
-
-
 def run_traced(
     jobs: list[list[str]], folders: list[Path], tmp_path: Path, environment: dict[str, str], cwd: Path
-) -> Traced:
-    """Runs `jobs` in one process whose audit hook watches `folders`."""
+) -> tuple[list[int], list[Any], str]:
+    """Runs `jobs` in one process whose audit hook watches `folders`.
+
+    Returns the exit status of each, the events noted, and what was written to stderr.
+    """
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
     log = tmp_path / "log.jsonl"
     ended = processes.run(
@@ -274,28 +257,22 @@ def run_traced(
     # `ragc new` reads documents in a process of ours, which runs no file beside them.
     reading = ("subprocess.Popen", f"['{sys.executable}', '-P', '-m', 'ragc.corpora.documents.child']")
     events = [event for event in events if not (event[0][0] == "new" and (event[1], event[3]) == reading)]
-    return Traced(jobs, statuses, ended.stderr, events)
-
-
-def assert_nothing_happens(
-    stranger: Path, tmp_path: Path, server: Listening, *, inside: bool = False
-) -> None:
-    """Runs every command over `stranger`, from within it if so, and compares and traces what they do."""
-    mine, environment = prepare(tmp_path)
-    folders = [folder for folder in (stranger, tmp_path / "outside") if folder.exists()]
-    before = [tree(folder) for folder in folders]
-    jobs = listed(stranger, mine)
-    seen = run_traced(jobs, folders, tmp_path, environment, stranger if inside else mine)
-    assert [tree(folder) for folder in folders] == before
-    assert not (tmp_path / "ran").exists()
-    assert server.connections == []
-    assert seen.events == []
-    assert seen.statuses[jobs.index(["ask", str(stranger), "Which?"])] == 2, seen.err[-3000:]
+    return statuses, events, ended.stderr
 
 
 @pytest.mark.parametrize("kind", cases(RECIPES, 1))
 def test_no_command_touches_a_strangers_directory(kind: str, tmp_path: Path, listening: Listening) -> None:
-    assert_nothing_happens(strange_program(kind, tmp_path, listening), tmp_path, listening)
+    stranger = strange_program(kind, tmp_path, listening)
+    mine, environment = prepare(tmp_path)
+    folders = [folder for folder in (stranger, tmp_path / "outside") if folder.exists()]
+    before = [tree(folder) for folder in folders]
+    jobs = listed(stranger, mine)
+    statuses, events, err = run_traced(jobs, folders, tmp_path, environment, mine)
+    assert [tree(folder) for folder in folders] == before
+    assert not (tmp_path / "ran").exists()
+    assert listening.connections == []
+    assert events == []
+    assert statuses[jobs.index(["ask", str(stranger), "Which?"])] == 2, err[-3000:]
 
 
 def test_the_trace_sees_what_the_user_allowed(tmp_path: Path, listening: Listening) -> None:
@@ -308,9 +285,9 @@ def test_the_trace_sees_what_the_user_allowed(tmp_path: Path, listening: Listeni
         ["eval", str(stranger), "--split", "dev", *sets],
         ["export", str(stranger), "--to", "jinja2", "--out", f"{stranger}/exported/one.jinja.json"],
     ]
-    seen = run_traced(jobs, [stranger], tmp_path, environment, mine)
-    assert (tmp_path / "ran").exists(), seen.err
-    assert listening.connections, seen.err
-    noted = {(words[0], event[0]) for words, *event in seen.events}
-    assert noted >= {("eval", "exec"), ("eval", "socket.connect"), ("export", "os.rename")}, seen.err
+    _, events, err = run_traced(jobs, [stranger], tmp_path, environment, mine)
+    assert (tmp_path / "ran").exists(), err
+    assert listening.connections, err
+    noted = {(words[0], event[0]) for words, *event in events}
+    assert noted >= {("eval", "exec"), ("eval", "socket.connect"), ("export", "os.rename")}, err
     assert "trust" not in {command for command, _ in noted}

@@ -18,7 +18,7 @@ import ragc
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.store.calls import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.security.command_line import prepared
@@ -47,21 +47,6 @@ def built(target: ScriptedTarget, source: Any, name: str = "vanilla", **knobs: A
     return ragc.program(name, main=target, local=source, store=False, **knobs)
 
 
-class PlainSource:
-    """A source of somebody's own, which gives what it likes."""
-
-    kind, fingerprint = "plain", "plain"
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        return (Hit(Passage("p", HALF, HALF), 1.0),)
-
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        return ()
-
-    def rechunk(self, chunk_size: int, overlap: float) -> PlainSource:
-        return self
-
-
 def with_demos(program: RagProgram) -> RagProgram:
     program.predictors()[0].demos = [dspy.Example(question=HALF, passages=[HALF], answer=HALF)]
     return program
@@ -71,11 +56,12 @@ def hits_of(query: str) -> list[Any]:
     return [HALF, {"text": HALF, "title": HALF, "id": HALF}]
 
 
+PLAIN = ListSource([Passage("p", HALF, HALF)])
 BESIDE: dict[str, Any] = {"id": HALF, "query_time": HALF, "domain": HALF, "sub_questions": [HALF]}
 DOORS: dict[str, Callable[[ScriptedTarget], Any]] = {
     "a passage": lambda target: built(target, local(HALF))(question="How do iterators end?"),
     "a result of a function": lambda target: built(target, ragc.source(hits_of))(question="How?"),
-    "a source of one's own": lambda target: built(target, PlainSource())(question="How?"),
+    "a source of one's own": lambda target: built(target, PLAIN)(question="How?"),
     "a question": lambda target: built(target, local("them"))(question=HALF),
     "what stands beside it": lambda target: built(target, local("them"))(question="How?", **BESIDE),
     "a demonstration": lambda target: with_demos(built(target, local("them")))(question="How?"),

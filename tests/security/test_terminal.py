@@ -41,7 +41,7 @@ def test_an_answer_is_printed_without_acting(
     monkeypatch.setattr("ragc.api.use.ask", lambda *args, **more: row())
     main.main(["ask", "somewhere", HOSTILE.replace("\x00", ""), *form])
     printed = capsys.readouterr().out
-    assert [char for char in ACTING if char in printed] == []
+    assert not set(ACTING) & set(printed)
     assert "[bold red]Lima[/] :smile:" in printed
     if form == ["--json"]:
         assert json.loads(printed)["prediction"] == HOSTILE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,14 @@ def assert_refused(result: tuple[int, str, str], directory: Path, *keys: str) ->
         assert key in err
 
 
-HELPER = "#!/bin/sh\ntouch '{marker}'\n"
+@pytest.fixture
+def helper(tmp_path: Path) -> Path:
+    """A program that leaves `tmp_path/marker` when it runs."""
+    path = tmp_path / "helper"
+    path.write_text(f"#!/bin/sh\ntouch '{tmp_path / 'marker'}'\n")
+    path.chmod(0o755)
+    return path
+
 
 TARGETS: dict[str, tuple[dict[str, Any], str]] = {
     "a server of vLLM": ({"kind": "vllm", "model": "m", "serve": True}, "targets.main.options.serve"),
@@ -144,22 +150,16 @@ def test_a_model_beside_it_is_not_another_of_that_name_elsewhere(written: str, t
 
 @pytest.mark.parametrize("shape", [*TARGETS])
 def test_a_target_from_elsewhere_is_refused_with_the_way_out(
-    shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+    shape: str, helper: Path, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    marker, helper = tmp_path / "marker", tmp_path / "helper"
-    helper.write_text(HELPER.format(marker=marker))
-    helper.chmod(0o755)
-    elsewhere = tmp_path / "model.gguf"
-    elsewhere.write_bytes(b"GGUF")
     options, key = TARGETS[shape]
-    values = {"helper": helper, "url": server.url, "elsewhere": elsewhere}
-    text = target_table(**options)
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", str(value))
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    text = target_table(**options).replace("{url}", server.url)
+    text = text.replace("{elsewhere}", str(tmp_path / "model.gguf")).replace("{helper}", str(helper))
     directory = foreign_directory(tmp_path, target=text)
     assert_refused(run(capsys, "ask", directory, QUESTION), directory, key)
     assert server.paths == []
-    assert not marker.exists()
+    assert not (tmp_path / "marker").exists()
 
 
 RECIPES: dict[str, tuple[Callable[[str], str], str]] = {
@@ -284,15 +284,12 @@ def test_a_question_opens_no_judge(
     assert "A: red" in out
 
 
-def test_the_same_directory_runs_its_program_once_that_is_allowed(tmp_path: Path) -> None:
-    marker, helper = tmp_path / "marker", tmp_path / "helper"
-    helper.write_text(HELPER.format(marker=marker))
-    helper.chmod(0o755)
+def test_the_same_directory_runs_its_program_once_that_is_allowed(helper: Path, tmp_path: Path) -> None:
     table = target_table(kind="vllm", model="m", serve=True, python=str(helper), start_s=20.0)
     directory = foreign_directory(tmp_path, target=table)
     words = ("ask", directory, QUESTION, "--trust-code")
     assert command(*words, home=tmp_path / "home", cwd=tmp_path).returncode == 1
-    assert marker.exists()
+    assert (tmp_path / "marker").exists()
 
 
 def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recorded) -> None:
@@ -351,10 +348,20 @@ def test_what_the_user_does_not_set_is_not_the_users_word(
     assert server.seen == []
 
 
-def test_what_the_user_sets_is_the_users_word(tmp_path: Path, server: Recorded) -> None:
-    directory = foreign_directory(tmp_path, target=target_table(**THEIRS))
-    sets = (f"targets.main.base_url={server.url}", "targets.main.options={}")
-    assert ragc.ask(directory, QUESTION, sets=sets).prediction == "red"
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ("targets.main.base_url={url}", "targets.main.options={}", "study={}"),
+        ("targets.main={kind='vllm', model='echo', base_url='{url}'}", "study={}"),
+    ],
+)
+def test_what_the_user_sets_is_the_users_word(
+    sets: tuple[str, ...], tmp_path: Path, server: Recorded
+) -> None:
+    study = '[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
+    directory = foreign_directory(tmp_path, RECIPE + study, target_table(**THEIRS))
+    replaced = [text.replace("{url}", server.url) for text in sets]
+    assert ragc.ask(directory, QUESTION, sets=replaced).prediction == "red"
     assert SECRET not in str(server.seen)
 
 
@@ -366,13 +373,6 @@ def test_a_proxy_of_the_users_may_get_the_key_that_the_user_names(tmp_path: Path
     sets.append("targets.main.model=openai/echo")
     assert ragc.ask(directory, QUESTION, sets=sets).prediction == "red"
     assert SECRET + "-of-openai" in str(server.seen)
-
-
-def test_the_study_of_its_compile_can_be_left_out(tmp_path: Path, server: Recorded) -> None:
-    table = f"main = {{kind='vllm', model='echo', base_url='{server.url}'}}"
-    study = '[study]\nstorage = "postgresql://127.0.0.1:9/x"\n'
-    directory = foreign_directory(tmp_path, RECIPE + study)
-    assert ragc.ask(directory, QUESTION, sets=(f"targets.{table}", "study={}")).prediction == "red"
 
 
 def test_a_path_inside_the_directory_may_be_absolute_and_none_leads_out_by_a_link(
@@ -457,11 +457,6 @@ def test_what_was_read_is_what_runs_though_the_files_change(tmp_path: Path, serv
     assert SECRET not in str(server.seen)
 
 
-def become_a_fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 def record_of(directory: Path) -> Path:
     """The one entry of the record for `directory`."""
     digest = load(directory).digest.removeprefix("sha256:")
@@ -481,7 +476,7 @@ def record_of(directory: Path) -> Path:
         lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         lambda path: (path.rename(path.with_suffix(".kept")), path.symlink_to(path.with_suffix(".kept"))),
-        become_a_fifo,
+        lambda path: (path.unlink(), os.mkfifo(path)),
         lambda path: (path.unlink(), path.mkdir()),
     ],
 )
@@ -521,14 +516,6 @@ def test_a_record_beside_it_counts_for_nobody(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "theirs" / ".ragc").rename(tmp_path / "theirs" / "ragc")
     with pytest.raises(Untrusted):
         ragc.ask(directory, QUESTION)
-
-
-def test_entries_are_for_this_user_alone_and_say_no_more_than_they_must(tmp_path: Path) -> None:
-    own = compiled_directory(tmp_path / "origin", tmp_path / "own")
-    entry = record_of(own)
-    assert stat.S_IMODE(entry.stat().st_mode) == 0o600
-    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
-    assert set(json.loads(entry.read_text())) == {"format", "digest", "path", "base"}
 
 
 def test_the_environment_may_name_one_digest(

@@ -68,44 +68,15 @@ def run(directory: Path) -> float:
         opened.close()
 
 
-def changed_module(directory: Path) -> None:
-    with (directory / "strange_scores.py").open("a") as file:
-        file.write("# changed\n")
-
-
-def shadowing(directory: Path) -> None:
-    (directory / "json.py").write_text("raise SystemExit\n")
-
-
-def library(directory: Path) -> None:
-    (directory / "strange_package" / "helper.abi3.so").write_bytes(b"\x7fELF")
-
-
-def compiled_module(directory: Path) -> None:
-    (directory / "strange_package" / "helper.pyc").write_bytes(b"")
-
-
-def nested(directory: Path) -> None:
-    (directory / "deep" / "er").mkdir(parents=True)
-    (directory / "deep" / "er" / "x.py").write_text("")
-
-
-def linked(directory: Path) -> None:
-    elsewhere = directory.with_name("elsewhere")
-    elsewhere.mkdir()
-    (elsewhere / "x.py").write_text("")
-    (directory / "strange_link").symlink_to(elsewhere)
-
-
 CHANGES: dict[str, Callable[[Path], object]] = {
-    "a module": changed_module,
+    "a module": lambda at: (at / "strange_scores.py").write_text(MODULE.format(marker="elsewhere")),
     "data of a package": lambda at: (at / "strange_package" / "data" / "x").write_text("0.9"),
     "a module less": lambda at: (at / "strange_package" / "__init__.py").unlink(),
-    "a module that shadows another": shadowing,
-    "a library": library,
-    "a compiled module": compiled_module,
-    "a module far below": nested,
-    "a link to a folder of modules": linked,
+    "a module that shadows another": lambda at: (at / "json.py").write_text("raise SystemExit\n"),
+    "a library": lambda at: (at / "strange_package" / "helper.abi3.so").write_bytes(b"\x7fELF"),
+    "a compiled module": lambda at: (at / "strange_package" / "helper.pyc").write_bytes(b""),
+    "a module far below": lambda at: (at / "strange_package" / "data" / "x.py").write_text(""),
+    "a link to a folder of modules": lambda at: (at / "strange_link").symlink_to(at / "strange_package"),
 }
 
 
@@ -176,7 +147,7 @@ def test_the_digest_in_the_environment_covers_modules_too(
 ) -> None:
     monkeypatch.setenv("RAGC_TRUST", load(strange).digest)
     assert run(strange) == 0.5
-    changed_module(strange)
+    CHANGES["a module"](strange)
     with pytest.raises(Untrusted):
         run(strange)
 

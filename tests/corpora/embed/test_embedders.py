@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import types
 from pathlib import Path
@@ -81,24 +80,22 @@ def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
     (folder / "1_Pooling").mkdir(parents=True)
     (folder / "model.onnx").write_bytes(b"no model")
     (folder / "tokenizer.json").write_text("{}")
-    plain = onnx_embedder(folder)
-    assert (plain.model, plain.query_prefix) == ("e5-own", "query: ")
+    pooling, different = folder / "1_Pooling" / "config.json", [onnx_embedder(folder)]
+    assert (different[0].model, different[0].query_prefix) == ("e5-own", "query: ")
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
-    short = onnx_embedder(folder)
-    (folder / "1_Pooling" / "config.json").write_text(
-        json.dumps({"word_embedding_dimension": 8, "pooling_mode_cls_token": True, "include_prompt": True})
-    )
-    cls_embedder = onnx_embedder(folder)
-    different = [plain, short, cls_embedder, onnx_embedder(folder, max_tokens=64)]
+    different.append(onnx_embedder(folder))
+    pooling.write_text('{"word_embedding_dimension": 8, "pooling_mode_cls_token": true}')
+    different += [onnx_embedder(folder), onnx_embedder(folder, max_tokens=64)]
     assert len({embedder.fingerprint for embedder in different}) == 4
     with pytest.raises(SourceError, match="cannot be loaded or run"):
-        cls_embedder.embed(["text"])
-    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
-    with pytest.raises(UsageError, match="pools by max_tokens; cls_token and mean_tokens"):
-        onnx_embedder(folder)
-    (folder / "1_Pooling" / "config.json").write_text("{")
-    with pytest.raises(UsageError, match="cannot be read"):
-        onnx_embedder(folder)
+        different[0].embed(["text"])
+    for text, says in (
+        ('{"pooling_mode_max_tokens": true}', "pools by max_tokens; cls_token and mean_tokens"),
+        ("{", "cannot be read"),
+    ):
+        pooling.write_text(text)
+        with pytest.raises(UsageError, match=says):
+            onnx_embedder(folder)
 
 
 def test_a_missing_library_is_named_with_what_brings_it(

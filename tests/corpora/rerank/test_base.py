@@ -17,7 +17,7 @@ from ragc.corpora.rerank import RerankedSource, Reranker, make
 from ragc.corpora.rerank.kinds import Bm25Reranker, EmbedReranker
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.errors import SourceError, UnknownName, UsageError
+from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.support.embedders import HashedWords
 
@@ -139,46 +139,29 @@ def test_a_bi_encoder_scores_by_cosine_with_the_prefixes_of_the_model() -> None:
     assert compute_scores(EmbedReranker(embedder), "cat", []) == []
 
 
-@pytest.mark.parametrize(("cached", "embedded"), [(100, 0), (2, 2), (0, 4)])
-def test_vectors_of_passages_are_cached_by_text(
-    cached: int, embedded: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragc.corpora.rerank.kinds.MAX_VECTORS", cached)
-    embedder = HashedWords()
-    reranker = EmbedReranker(embedder)
-    first = compute_scores(reranker, "cat")
-    embedder.inputs.clear()
-    assert compute_scores(reranker, "cat") == first
-    assert len(embedder.inputs) == 1 + embedded
-    changed = [Passage(p.id, p.title, p.text + " ant") for p in ANIMALS]
-    assert compute_scores(reranker, "cat", changed) != first
-
-
 def test_a_bi_encoder_is_told_apart_by_its_embedder_and_refuses_bad_vectors() -> None:
     class Broken(HashedWords):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fingerprint = "broken"
-
         def embed(self, texts: Sequence[str]) -> Vectors:
             return super().embed(texts)[:-1]
 
-    reranker, broken = EmbedReranker(HashedWords()), EmbedReranker(Broken())
-    assert reranker.name == "embed:hashed-words"
-    assert reranker.fingerprint == EmbedReranker(HashedWords()).fingerprint != broken.fingerprint
+    plain, prefixed = EmbedReranker(HashedWords()), EmbedReranker(HashedWords(query_prefix="q "))
+    assert plain.fingerprint == EmbedReranker(HashedWords()).fingerprint != prefixed.fingerprint
     with pytest.raises(SourceError, match=r"'hashed-words' gave an array of shape \(4, 16\) for 5 texts"):
-        compute_scores(broken, "cat")
+        compute_scores(EmbedReranker(Broken()), "cat")
 
 
-def test_names_lead_to_rerankers(tmp_path: Path) -> None:
-    assert make("bm25").name == "bm25"
-    for name in ("bm52", "bm25:x", "", "listwise"):
-        with pytest.raises(UnknownName, match="No reranker is named"):
-            make(name)
-    for name in ("cross", "cross:"):
-        with pytest.raises(UsageError, match="no default cross-encoder; name a folder"):
-            make(name)
-    with pytest.raises(UsageError, match=r"none is no folder; name a folder"):
-        make(f"cross:{tmp_path / 'none'}")
-    with pytest.raises(UsageError, match=r"holds model\.onnx or config\.json; .* has neither"):
-        make(f"cross:{tmp_path}")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        *((name, "No reranker is named") for name in ("bm52", "bm25:x", "", "listwise")),
+        *((name, "no default cross-encoder; name a folder") for name in ("cross", "cross:")),
+        ("cross:./none", "none is no folder; name a folder"),
+        ("cross:.", r"holds model\.onnx or config\.json; .* has neither"),
+    ],
+)
+def test_a_name_without_a_reranker_says_what_to_name(
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=says):
+        make(name)

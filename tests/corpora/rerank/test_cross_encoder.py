@@ -6,7 +6,8 @@ import asyncio
 import json
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,16 +154,23 @@ def test_of_two_numbers_the_second_speaks_for_the_passage(tmp_path: Path) -> Non
     assert compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat cat", "dog"])) == [1.0, -1.0]
 
 
-def test_a_model_that_is_no_cross_encoder_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("write", "says"),
+    [
+        (partial(write_model, outputs=3), r"array of shape \(1, 3\) for 1 pairs; a cross-encoder gives"),
+        (partial(write_model, extra="pixel_values"), "cannot be loaded or run: .*pixel_values"),
+        (
+            lambda file: file.write_bytes(b"no model"),
+            "cannot be loaded or run: .*Name a folder with a model of texts",
+        ),
+    ],
+)
+def test_a_model_that_is_no_cross_encoder_is_named(
+    write: Callable[[Path], object], says: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "model.onnx")
     write_tokenizer(tmp_path)
-    write_model(tmp_path / "model.onnx", outputs=3)
-    with pytest.raises(SourceError, match=r"array of shape \(1, 3\) for 1 pairs; a cross-encoder gives"):
-        compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat"]))
-    write_model(tmp_path / "model.onnx", extra="pixel_values")
-    with pytest.raises(SourceError, match=r"cannot be loaded or run: .*pixel_values"):
-        compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat"]))
-    (tmp_path / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(SourceError, match=r"cannot be loaded or run: .*Name a folder with a model of texts"):
+    with pytest.raises(SourceError, match=says):
         compute_scores(CrossEncoder(str(tmp_path)), "cat", passages(["cat"]))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
@@ -186,9 +194,7 @@ def test_a_missing_library_is_named_with_what_brings_it(
         make("cross:BAAI/bge-reranker-v2-m3")
 
 
-def test_sentence_transformers_is_used_as_it_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     class Model:
         def __init__(self, name: str, model_kwargs: dict[str, Any]) -> None:
             if name == "lost/model":
@@ -210,7 +216,3 @@ def test_sentence_transformers_is_used_as_it_documents(
         compute_scores(reranker, "fail", passages(["cat"]))
     with pytest.raises(SourceError, match=r"'lost/model' cannot be loaded or run: no such model\."):
         compute_scores(CrossEncoder("lost/model"), "cat", passages(["cat"]))
-    (tmp_path / "config.json").write_text(json.dumps({"num_labels": 1}))
-    local = make(f"cross:{tmp_path}")
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    assert make(f"cross:{tmp_path}").fingerprint != local.fingerprint

@@ -7,13 +7,11 @@ import math
 from collections import Counter
 from threading import get_ident
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.index import PLACES, nearly_best
 from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import MAX_CHARACTERS, query_terms
 from ragc.errors import UsageError
@@ -43,17 +41,6 @@ def brute(texts: list[list[str]], query: list[str], k1: float, b: float) -> dict
     return scores
 
 
-def test_a_score_is_the_one_computed_by_hand() -> None:
-    # p1 has 4 terms, p2 3, p3 1: 8/3 on average. "cat" stands twice in p1 and nowhere else.
-    idf = 0.9808292530  # ln(1 + 2.5 / 1.5)
-    by_hand = idf * 2 / (2 + 0.9 * (0.6 + 0.4 * 4 / (8 / 3)))
-    assert by_hand == pytest.approx(0.63690, abs=1e-5)
-    (hit,) = search(Bm25Source(CATS), "cat")
-    assert hit.passage == CATS[0]
-    assert hit.score == pytest.approx(by_hand, abs=1e-5)
-    assert search(Bm25Source(CATS), "cat cat")[0].score == pytest.approx(2 * by_hand, abs=1e-5)
-
-
 @settings(max_examples=examples(150), deadline=None)
 @given(
     CORPORA,
@@ -76,27 +63,14 @@ def test_order_and_scores_are_those_of_the_formula(
     assert alone == pytest.approx([scores.get(at, 0.0) for at in range(len(texts))], abs=1e-8)
 
 
-@pytest.mark.parametrize(("query", "k"), [("?!", 5), ("unheard", 5)])
-def test_nothing_is_found_where_nothing_matches(query: str, k: int) -> None:
-    assert search(Bm25Source(CATS), query, k) == ()
-    assert search(Bm25Source([Passage("blank", "", "...")]), query, k) == ()
+def test_the_fingerprint_follows_the_settings() -> None:
+    sources = [Bm25Source(CATS), Bm25Source(CATS, k1=1.2), Bm25Source(CATS, b=0.75)]
+    assert len({source.fingerprint for source in sources}) == 3
 
 
-def test_samples_are_uniform() -> None:
-    source = Bm25Source([Passage(f"p{n}", "", "x") for n in range(5)])
-    counts = Counter(
-        p.id for n in range(2000) for p in source.sample(2, seed=f"s{n}", exclude=frozenset({"p0"}))
-    )
-    assert set(counts) == {"p1", "p2", "p3", "p4"}
-    assert all(900 < count < 1100 for count in counts.values())
-
-
-def test_the_fingerprint_follows_content_and_settings() -> None:
-    source = Bm25Source(CATS)
-    others = [Bm25Source(CATS, k1=1.2), Bm25Source(CATS, b=0.75), source.rechunk(64, 0.0)]
-    assert source.fingerprint == Bm25Source(iter(CATS)).fingerprint
-    assert len({source.fingerprint, *(other.fingerprint for other in others)}) == 4
-    assert source.rechunk(64, 0.5).fingerprint == Bm25Source(CATS, chunk_size=64, overlap=0.5).fingerprint
+def test_passages_of_equal_scores_come_by_id_far_past_the_cut() -> None:
+    same = [Passage(f"s{at:05}", "", "same words") for at in reversed(range(9000))]
+    assert [hit.passage.id for hit in search(Bm25Source(same), "same", 3)] == ["s00000", "s00001", "s00002"]
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
@@ -132,15 +106,3 @@ def test_a_search_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) ->
     assert search(Bm25Source(CATS), "cat")
     assert threads
     assert get_ident() not in threads
-
-
-@pytest.mark.parametrize("size", [0, 1, 4, 255, 3000, 8193, 50_000])
-@pytest.mark.parametrize("kinds", [2, 30, 10**9])
-def test_the_best_and_all_that_tie_with_the_last_are_found(size: int, kinds: int) -> None:
-    rng = np.random.default_rng(size + kinds)
-    for k in (1, 3, 20):
-        scores = rng.integers(0, kinds, size) / kinds * (rng.random(size) < 0.6)
-        positions = set(nearly_best(scores, k).tolist())
-        above = np.sort(scores[scores > 0])[::-1]
-        least = above[k - 1] - 10.0**-PLACES if len(above) >= k else 0.0
-        assert positions == set(np.flatnonzero((scores > 0) & (scores >= least)).tolist())

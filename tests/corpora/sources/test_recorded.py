@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragc
 from ragc.corpora.sources.base import Source
@@ -122,11 +120,8 @@ def test_the_recorder_goes_on_with_its_file(tmp_path: Path) -> None:
 
 
 def test_searches_of_a_source_built_by_hand_are_recorded_and_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "searches.jsonl"
-    texts = ["StopIteration ends an iterator.", "A for loop reads an iterator."]
-    source = ragc.source("bm25", corpus=texts, record=path)
-    assert repr(source).startswith("Recorder(Bm25Source(")
-    hits = ask(source, "iterator", 2)
+    path, texts = tmp_path / "searches.jsonl", ["An iterator ends.", "A loop reads an iterator."]
+    hits = ask(ragc.source("bm25", corpus=texts, record=path), "iterator", 2)
     assert len(hits) == 2
     assert ask(ragc.source("recorded", corpus=path), "iterator", 2) == hits
     with pytest.raises(UsageError, match="'given' finds depends on the question"):
@@ -140,33 +135,3 @@ def test_every_cut_is_recorded_in_its_own_file(tmp_path: Path) -> None:
     hits = ask(cut, "cat")
     assert ask(RecordedSource(tmp_path / "r.8-0.5.jsonl"), "cat") == hits
     assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_a_recording_that_cannot_be_written_is_an_error_of_the_search(tmp_path: Path) -> None:
-    recorder = Recorder(Bm25Source([Passage("p", "", "cat")]), tmp_path / "absent" / "r.jsonl")
-    with pytest.raises(SourceError, match="cannot be written"):
-        ask(recorder, "cat")
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-HITS = st.dictionaries(TEXTS.filter(str.strip), st.tuples(TEXTS, TEXTS, st.floats(0.01, 99)), max_size=4)
-
-
-@given(st.dictionaries(TEXTS, HITS, min_size=1, max_size=4))
-def test_what_is_recorded_is_read_again(
-    tmp_path_factory: pytest.TempPathFactory, results: dict[str, Any]
-) -> None:
-    recording = {
-        query: tuple(
-            sorted(
-                (Hit(Passage(name, title, text), score) for name, (title, text, score) in hits.items()),
-                key=lambda hit: (-hit.score, hit.passage.id),
-            )
-        )
-        for query, hits in results.items()
-    }
-    path = tmp_path_factory.mktemp("recording") / "r.jsonl"
-    recorder = Recorder(RecordedSource(recording), path)
-    for query in recording:
-        ask(recorder, query)
-    assert read_recording(path) == recording

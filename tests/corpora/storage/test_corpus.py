@@ -7,15 +7,13 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage.corpus import Corpus, StoredCorpus, corpus_of, half_of, read, sample
-from ragc.corpora.storage.passages import save_array
+from ragc.corpora.storage.corpus import Corpus, StoredCorpus, half_of, read, sample
 from ragc.errors import DataError
 from ragc.records import Passage
 from tests.examples import examples
@@ -93,17 +91,14 @@ def test_searches_find_the_same_with_the_same_scores(
 
 def test_a_second_opening_reads_the_index_and_not_the_file(tmp_path: Path) -> None:
     passages = tuple(Passage(f"p{n}", "", f"word{n} shared") for n in range(50))
-    first = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
-    built = first.build()
-    assert built is not None
-    assert built.built
+    Bm25Source(stored(tmp_path, passages), home=tmp_path / "home").build()
     path = tmp_path / "corpus.jsonl"
     seen = path.stat()
     path.write_bytes(b"x" * seen.st_size)  # of the same size and time: only a reader would notice
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     again = Bm25Source(read(path, home=tmp_path / "home"), home=tmp_path / "home")
     opened = again.build()
-    assert opened is not None
+    assert opened
     assert not opened.built
     assert [hit.passage.id for hit in asyncio.run(again.search("word7", 3))] == ["p7"]
 
@@ -131,47 +126,9 @@ def test_read_names_what_is_wrong_and_leaves_nothing(tmp_path: Path, lines: str,
     assert [entry.name for entry in (tmp_path / "home" / "corpus").iterdir() if entry.is_dir()] == []
 
 
-def test_read_names_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"corpus\.jsonl"):
-        read(tmp_path / "corpus.jsonl")
-
-
 def test_two_halves_share_no_passage_and_are_all() -> None:
     whole = Corpus(Passage(f"p{n}", "", f"text {n}") for n in range(40))
     first, second = (half_of(whole, half) for half in ("first", "second"))
-    ids = [{passage.id for passage in half.passages} for half in (first, second)]
-    assert not ids[0] & ids[1]
-    assert ids[0] | ids[1] == {passage.id for passage in whole.passages}
-    assert min(map(len, ids)) > 10
+    assert sorted(p.id for p in (*first.passages, *second.passages)) == sorted(p.id for p in whole.passages)
+    assert min(len(first.passages), len(second.passages)) > 10
     assert first.fingerprint != second.fingerprint
-
-
-def test_read_stores_what_takes_long_to_read_and_keeps_small_files_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    path = tmp_path / "corpus.jsonl"
-    path.write_text('{"id": "a", "title": "", "text": "%s"}\n' % ("word " * 20_000), "utf-8")
-    assert isinstance(read(path, home=tmp_path / "home"), StoredCorpus)
-    path.write_text('{"id": "a", "title": "", "text": "word"}\n', "utf-8")
-    assert not isinstance(read(path, home=tmp_path / "home"), StoredCorpus)
-
-
-def test_passages_of_a_program_are_stored_and_not_cut_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passages = tuple(Passage(f"p{n}", "", f"word{n} " * 30) for n in range(5))
-    first = corpus_of(passages, home=tmp_path)
-    assert isinstance(first, StoredCorpus)
-    assert (tuple(first.passages), first.fingerprint) == (passages, Corpus(passages).fingerprint)
-    chunks = tuple(first.chunk(10, 0.0))
-    monkeypatch.setattr("ragc.corpora.chunking.chunk.chunk_passage", lambda *_: pytest.fail("cut again"))
-    assert tuple(corpus_of(passages, home=tmp_path).chunk(10, 0.0)) == chunks
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("size", [1, 100_000])
-def test_save_array_notices_a_full_disk(size: int, tmp_path: Path) -> None:
-    (tmp_path / "values").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left"):
-        save_array(tmp_path / "values", np.arange(size))

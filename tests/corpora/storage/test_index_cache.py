@@ -38,18 +38,11 @@ print(made.built, made.size, flush=True)
 """
 
 
-class ProgressLog(Silent):
-    """Keeps what it is told."""
+class Noted(Silent):
+    """Says when it was told something."""
 
     def __init__(self) -> None:
-        self.events: list[object] = []
         self.noted = threading.Event()
-
-    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        self.events.append((name, total))
-
-    def step(self, n: int = 1) -> None:
-        self.events.append(n)
 
     def note(self, text: str) -> None:
         self.noted.set()
@@ -84,10 +77,8 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def test_an_index_is_built_once_and_says_its_size(tmp_path: Path) -> None:
-    progress = ProgressLog()
-    index = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path, total=3, progress=progress)
+    index = open_or_build("toy", "c1", SETTINGS, writes(), home=tmp_path)
     assert index.built
-    assert progress.events == [("index toy", 3), 3]
     assert index.path == index_path("toy", "c1", SETTINGS, tmp_path)
     assert index.size == sum(file.stat().st_size for file in index.path.rglob("*") if file.is_file())
     again = open_or_build("toy", "c1", dict(reversed(SETTINGS.items())), never, home=tmp_path)
@@ -129,7 +120,7 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_starts_clean(tmp_path: 
 
 
 def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -> None:
-    progress = ProgressLog()
+    progress = Noted()
     with spawn(tmp_path) as process, ThreadPoolExecutor(1) as pool:
         assert line(process) == "begun"
         waiting = pool.submit(
@@ -144,24 +135,6 @@ def test_while_one_process_builds_another_waits_and_then_opens(tmp_path: Path) -
         assert line(process) == f"True {opened.size}"
     assert not opened.built
     assert (opened.path / "second").read_text() == "rest"
-    assert progress.events == []
-
-
-def test_many_threads_build_once(tmp_path: Path) -> None:
-    begun = []
-
-    def build(folder: Path, step: Step) -> None:
-        begun.append(folder)
-        writes()(folder, step)
-
-    with ThreadPoolExecutor(8) as pool:
-        futures = [
-            pool.submit(open_or_build, "toy", "c1", SETTINGS, build, home=tmp_path) for _ in range(16)
-        ]  # fmt: skip
-        indexes = [one.result(60) for one in futures]
-    assert len(begun) == 1
-    assert [one.built for one in indexes].count(True) == 1
-    assert len({(one.path, one.size) for one in indexes}) == 1
 
 
 def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:

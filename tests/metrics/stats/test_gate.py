@@ -52,16 +52,19 @@ def test_margin_counts_questions_in_groups_as_fewer_and_five_groups_show_nothing
     assert (few.p_loss, few.p_drop, few.groups) == (1, 1, 5)
 
 
-@pytest.mark.parametrize("allowed", [0, -0.1, 1, 2, float("nan")])
-def test_margin_refuses_an_allowed_loss_out_of_range(allowed: float) -> None:
-    with pytest.raises(UsageError, match="allowed loss must lie above 0 and below 1"):
-        margin([1.0], [1.0], allowed, seed=0)
-
-
-def test_margin_refuses_no_scores_and_scores_out_of_bounds() -> None:
-    for a, b in ([], []), ([1.0], [2.0]):
-        with pytest.raises(UsageError):
-            margin(a, b, 0.05, seed=0)
+@pytest.mark.parametrize(
+    ("a", "b", "allowed"),
+    [
+        *(([1.0], [1.0], allowed) for allowed in (0, -0.1, 1, 2, float("nan"))),
+        ([], [], 0.05),
+        ([1.0], [2.0], 0.05),
+    ],
+)
+def test_margin_refuses_no_scores_and_numbers_out_of_range(
+    a: list[float], b: list[float], allowed: float
+) -> None:
+    with pytest.raises(UsageError):
+        margin(a, b, allowed, seed=0)
 
 
 def test_a_mean_is_shown_to_lie_above_a_bound_as_by_the_binomial_test() -> None:
@@ -69,9 +72,7 @@ def test_a_mean_is_shown_to_lie_above_a_bound_as_by_the_binomial_test() -> None:
     above = sum(comb(100, k) * 0.7**k * 0.3 ** (100 - k) for k in range(80, 101))
     assert p_mean_above(right, 0.7) == pytest.approx(above, abs=0.01)
     assert p_mean_above(right, 0.85) > 0.8
-    needed = questions_for_bound(right, 0.78)
-    assert needed is not None
-    assert needed > 100
+    assert (questions_for_bound(right, 0.78) or 0) > 100
     with pytest.raises(UsageError, match="between 0 and 1"):
         p_mean_above(right, 1.0)
 

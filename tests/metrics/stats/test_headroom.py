@@ -63,8 +63,6 @@ def test_shares_solved_by_none_and_by_all() -> None:
     assert shares.unseen == 0.0  # one question by one setting and two by two say nothing of others
     lonely = np.eye(6, 12).tolist()
     assert solved(lonely, 1.0).unseen == pytest.approx(0.5)  # all that is unsolved: each solves another one
-    nothing = solved([[0.0] * 9, [0.0] * 9], 1.0)
-    assert (nothing.never.mean, nothing.unseen) == (1.0, 0.0)
 
 
 def test_noise_is_the_difference_of_two_runs() -> None:

@@ -16,8 +16,8 @@ from ragc.recipe import Budget
 from ragc.store.calls import CallStore
 from tests.examples import thorough
 from tests.optimizers.colours import written
-from tests.optimizers.compile.test_passes import Watched
 from tests.optimizers.priced import PRICE, compiled, priced_recipe, target_of
+from tests.support.progress import Notes
 
 
 def test_the_share_is_that_of_the_limit_that_ends_the_study_first() -> None:
@@ -58,7 +58,7 @@ def test_about_as_much_of_a_study_runs_as_was_said(tmp_path: Path, monkeypatch: 
     said_of: list[tuple[int, bool]] = []
     for limit in (0.3 * cost, 0.6 * cost, 0.8 * cost, cost, cost + spare, 1.2 * (cost + spare)):
         sets = PRICE, f"budget.usd={limit}"
-        before, watched, out = estimate(priced_recipe(folder, *sets))["budget_pays"], Watched([], []), "cut"
+        before, watched, out = estimate(priced_recipe(folder, *sets))["budget_pays"], Notes(), "cut"
         compiled(folder, *sets, out=out, store=CallStore(None), progress=watched)
         search = json.loads((folder / out / "provenance.json").read_bytes())["search"]
         trials = json.loads((study_directory(folder / out) / "trials.json").read_bytes())
