@@ -135,6 +135,7 @@ def _built(make: Callable[[], Any], kind: str, subject: str, advice: str) -> Sou
 
 def guard(record: SourceKind, subject: str) -> SourceKind:
     """Returns the record of another package with sources that are `GuardedSource`."""
+
     def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
         return _built(lambda: maker(record)(inputs, options), record.id, subject, REPAIR)
 

@@ -16,16 +16,15 @@ from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.evaluate import Evaluation, score
 from ragc.compiled.opened import open_program
-from ragc.core.digest import digest
-from ragc.core.progress import Silent
 from ragc.errors import StoreError
 from ragc.metrics import runs
 from ragc.store import used_questions
 from ragc.store.calls import CallStore
-from ragc.store.used_questions import ShownScores, TestUse, database, question_digest
+from ragc.store.used_questions import TestUse, database
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, identical, needs_demos, written
+from tests.support.progress import Notes
 from tests.support.rows import read_rows, write_rows
 from tests.support.used import count_use, uses_counted
 
@@ -108,22 +107,6 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
     assert wider.text == "test use 3 of these questions, 25 of which were used before"
 
 
-def showing(program: str, replies: dict[str, str]) -> TestUse:
-    shown = {(question_digest(text), digest([program, reply])) for text, reply in replies.items()}
-    return ShownScores((frozenset(shown),)).count()
-
-
-def test_only_the_same_replies_are_the_same_use_again(folder: Path) -> None:
-    first, other = dict.fromkeys(questions(*range(10)), "blue"), dict.fromkeys(questions(*range(10)), "red")
-    assert showing("one", first) == TestUse(1, 10)
-    assert showing("one", first) == TestUse(1, 10, again=True)
-    assert showing("one", dict(list(first.items())[:4])) == TestUse(1, 4, again=True)
-    assert showing("one", other) == TestUse(2, 10, seen=10)
-    assert showing("one", other) == TestUse(2, 10, seen=10, again=True)
-    mixed = dict(zip(first, [*list(first.values())[:5], *list(other.values())[5:]], strict=True))
-    assert showing("one", mixed) == TestUse(3, 10, seen=10), "no one use showed all of these"
-
-
 def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
     replies = iter(range(1000))
 
@@ -186,25 +169,20 @@ def test_two_new_programs_in_one_comparison_are_one_look(folder: Path) -> None:
 
 
 def test_a_comparison_at_a_later_look_multiplies_p_and_widens_the_interval(folder: Path) -> None:
-    rows = {"a": [0, 0, 1, 0, 0, 1, 0, 0, 1, 0], "b": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
-    for name, scores in rows.items():
-        write_rows(
-            folder / f"{name}.jsonl",
-            [
-                {"id": str(n), "question": f"q{n}", "answers": ["x"], "prediction": "x", "scores": {"em": s}}
-                for n, s in enumerate(scores)
-            ],
-        )
+    for name, scores in (("a", "0010010010"), ("b", "1111111110")):
+        common = {"answers": ["x"], "prediction": "x"}
+        rows = [
+            {"id": str(n), "question": f"q{n}", "scores": {"em": int(s)}, **common}
+            for n, s in enumerate(scores)
+        ]
+        write_rows(folder / f"{name}.jsonl", rows)
     alone = ragc.compare(folder / "a.jsonl", folder / "b.jsonl")
-    later = alone.at(TestUse(3, 10, seen=10))
-    before, after = alone.rows[0], later.rows[0]
+    before, after = alone.rows[0], alone.at(TestUse(3, 10, seen=10)).rows[0]
     assert before.judged is not None
     assert after.judged is not None
     assert (before.verdict, after.verdict) == ("better", "not shown to be better")
     assert after.judged.adjusted == pytest.approx(5 * before.judged.adjusted)
-    assert after.judged.result.p == before.judged.result.p
     assert after.judged.low <= 0 < before.judged.low
-    assert after.judged.high > before.judged.high
 
 
 def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
@@ -219,32 +197,6 @@ def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
     assert on_dev.to_json()["remark"] == on_dev.remark
     assert evaluated(folder, "recipe.toml", split="dev").remark == ""
     assert "flatter" in json.loads((folder / "out" / "provenance.json").read_text())["remarks"][0]
-
-
-def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_their_run(
-    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run()
-    evaluations: dict[str, Evaluation] = {}
-    for name, sets in (("out", ()), ("recipe.toml", PLAIN)):
-        evaluations[name] = evaluated(folder, name, *sets, split="dev")
-        rows = "".join(json.dumps(row) + "\n" for row in evaluations[name].row_values(prompts=True))
-        (folder / f"{name[:3]}.jsonl").write_text(rows, "utf-8")
-    chosen, plain = str(folder / "out.jsonl"), str(folder / "rec.jsonl")
-    assert main(["eval", plain, chosen]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "out: The program was chosen by its scores on these questions, so they flatter it." in text
-    assert "The difference flatters out too." in text
-    assert "rec: The program" not in text
-    assert main(["eval", chosen, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    compared = ragc.compare(plain, chosen).to_json()
-    for name, interval in evaluations["out"].metrics.items():
-        assert summary["metrics"][name]["ci"] == [interval.low, interval.high]
-        if name in ("em", "f1"):
-            assert compared["metrics"][name]["b"]["ci"] == [interval.low, interval.high]
-    written = ragc.report([plain, chosen], out=folder / "r.html")
-    assert "so they flatter it" in written.page.read_text("utf-8")
 
 
 def test_the_record_holds_no_text(run: Run, folder: Path) -> None:
@@ -282,22 +234,17 @@ def test_without_a_record_nothing_is_compiled_and_an_evaluation_says_so(
     run: Run, folder: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil(database())
-    notes: list[str] = []
-
-    class Noting(Silent):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
+    progress = Notes()
     main_target = ScriptedTarget(needs_demos)
     with pytest.raises(StoreError, match=r"The record of used questions .* cannot be read or written"):
         run(sets=PLAIN, target=main_target)
     assert not main_target.requests
     store, targets = CallStore(folder / "store"), {"main": main_target}
     opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
-    result = score(opened, progress=Noting())
+    result = score(opened, progress=progress)
     assert result.metrics["em"].n == 25
     assert number(result.look) is None
-    assert [note for note in notes if note.startswith("Test uses are not counted: ")]
+    assert [note for note in progress.notes if note.startswith("Test uses are not counted: ")]
     console.print_evaluation(result)
     assert "em" in capsys.readouterr().out
 

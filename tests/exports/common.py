@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
-from ragc.programs import METHODS, Method, method
+from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
@@ -64,14 +64,6 @@ def build_program(entry: Method, reply: Any = None, *, source: Any = None, **kno
     roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
     sources = dict.fromkeys((*entry.sources, *entry.optional_sources), source or Fresh())
     return entry.build(Runtime(roles, sources, store=CallStore(None)), knobs)
-
-
-def programs() -> Iterator[RagProgram]:
-    """Every method under every layout, in both wordings."""
-    for entry in METHODS:
-        for layout in LAYOUTS:
-            for wording in WORDINGS:
-                yield build_program(entry, layout=layout, wording=wording)
 
 
 def built(entry: Method, knobs: Mapping[str, Any], reply: Any = None) -> RagProgram | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,12 @@ import ragc
 from ragc.compiled.base import CompiledProgram, load
 from ragc.errors import ArtefactError, ParseFailure, UsageError
 from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
-from ragc.exports.write import FORMATS, format_of
+from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.runtime import Runtime
-from ragc.prompts.model import AGAIN, Input, NotExpressible, reading
+from ragc.prompts.model import NotExpressible
 from ragc.targets.wire import body_of
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.exports.common import build_program, built
@@ -72,15 +70,6 @@ def test_parameters_are_the_request_that_is_sent(entry: Method, layout: str) -> 
         body = body_of(call.request(**prompt.placeholders()), "m")
         assert prompt.parameters == {k: v for k, v in body.items() if k not in ("model", "messages")}
         assert ("response_format" in body) == prompt.enforced == (layout == "minimal")
-
-
-def test_a_prompt_says_what_its_inputs_and_outputs_are() -> None:
-    prompt = derive_export(build_program(method("prefrag"))).prompt("step")
-    assert prompt.input("max_step").kind == "integer"
-    assert prompt.input_schema["required"] == ["tools", "max_step", "question", "trajectory", "steps_left"]
-    assert prompt.input_schema["properties"]["tools"]["type"] == "array"
-    assert list(prompt.output_schema["properties"]) == list(prompt.outputs)
-    assert Input("sure", "flag", about="or not").schema() == {"type": "boolean", "description": "or not"}
 
 
 class Note(pydantic.BaseModel):
@@ -226,28 +215,9 @@ def test_a_program_of_another_version_is_refused() -> None:
         derive_export(CompiledProgram(state, {}, "", {}))
 
 
-def test_the_repair_is_what_is_sent() -> None:
-    replies = iter(["[]", '{"answer": "a"}'])
-    program = build_program(method("no_retrieval"), lambda request: next(replies))
-    program(question="What is it?")
-    target: Any = program.runtime.target("main")
-    before, _, after = AGAIN.partition("{error}")
-    text = target.requests[1].messages[-1].content
-    assert text.startswith(before)
-    fields = reading(derive_export(program).prompts[0])["repair"]["fields"]
-    assert text.endswith(after.format(fields=fields))
-
-
 @every
 def test_every_setting_is_a_fixed_template(entry: Method) -> None:
     for knob in entry.knobs.list_knobs():
         for value in {"switch": (False, True), "choice": knob.options}.get(knob.kind, ()):
             if program := built(entry, {knob.name: value}, SchemaReplies()):
                 assert derive_export(program).prompts
-
-
-def test_the_formats_load_without_an_lm_library() -> None:
-    code = f"import sys, ragc.exports.write as b; [b.format_of(f) for f in {[*FORMATS]}]; "
-    code += "print('dspy' in sys.modules, 'jinja2' in sys.modules)"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.split() == ["False", "False"]

@@ -160,10 +160,7 @@ def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch
         m.content for m in render(program.prompts[0], program.prompts[0].placeholders())
     ]
     run_lines(export(CRAG, "python", tmp_path / "several").loading["python"])
-    assert (tmp_path / "several" / "__pycache__").is_dir()
     assert check(CRAG, tmp_path / "several") == "python"
-    export(CRAG, "jinja2", tmp_path / "several", force=True)
-    assert not (tmp_path / "several" / "__pycache__").exists()
 
 
 def test_baml_is_called_by_the_function_that_is_generated_and_checked_after_that(tmp_path: Path) -> None:

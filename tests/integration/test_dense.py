@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragc.core.files import cache_home
 from ragc.corpora.datasets import pydocs
-from ragc.corpora.embed import DEFAULT
-from ragc.corpora.embed.local import LocalEmbedder, minilm, onnx_embedder
+from ragc.corpora.embed.local import LocalEmbedder, minilm
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.records import Passage
 from tests.integration.fetched import fetch_minilm
@@ -53,14 +51,6 @@ def test_similarities_are_those_the_authors_of_the_model_publish(embedder: Local
     texts = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
     a, b, c = embedder.embed(texts)
     assert [a @ b, a @ c, b @ c] == pytest.approx([0.6660, 0.1046, 0.1411], abs=0.02)
-
-
-def test_the_kept_files_are_a_folder_like_any_other(embedder: LocalEmbedder) -> None:
-    again = onnx_embedder(
-        cache_home() / "embedders" / f"{DEFAULT}-int8", model=embedder.model, max_tokens=256
-    )
-    assert again.fingerprint == embedder.fingerprint
-    assert np.array_equal(again.embed(["same"]), embedder.embed(["same"]))
 
 
 def test_passages_are_found_by_meaning_without_a_shared_word(embedder: LocalEmbedder, tmp_path: Path) -> None:

@@ -9,11 +9,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -28,6 +26,7 @@ from ragc.prompts.model import Case, ExportedProgram
 from ragc.targets.wire import body_of
 from tests.exports.common import build_program, draw_program, inputs_for
 from tests.exports.formats.baml_runs import draw_values, wired
+from tests.support.server import completion, in_order, serving
 
 HOME = os.environ.get("RAGC_NODE_MODULES", "")
 PROMPTFOO = Path(HOME) / "promptfoo" / "dist" / "src" / "main.js"
@@ -101,28 +100,6 @@ def test_echoed_messages_are_those_sent(tmp_path: Path, id: str) -> None:
         assert [[[m["role"], m["content"]] for m in messages] for messages in echoes] == wanted[prompt.name]
 
 
-class Recording(BaseHTTPRequestHandler):
-    """An OpenAI-compatible server that keeps the bodies it gets and answers with fixed replies in turn."""
-
-    bodies: list[dict[str, Any]]
-    replies: Sequence[str]
-
-    def do_POST(self) -> None:
-        """A chat completion."""
-        self.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        text = self.replies[(len(self.bodies) - 1) % len(self.replies)]
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        data = json.dumps({"id": "x", "object": "chat.completion", "choices": [choice]}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
-
-
 @pytest.mark.parametrize("metric", ["f1", "slim_em"])
 def test_the_model_gets_the_request_that_is_sent_and_is_scored_as_ragc_scores(
     tmp_path: Path, metric: str
@@ -132,14 +109,9 @@ def test_the_model_gets_the_request_that_is_sent_and_is_scored_as_ragc_scores(
     golds = ("An old man", "{{man}}")
     out = replace(derive_export(program), cases=(Case("q", "answer", inputs, golds),), metric=metric)
     export(out, "promptfoo", tmp_path / "out")
-    bodies: list[dict[str, Any]] = []
-    handler = type("Handler", (Recording,), {"bodies": bodies, "replies": ['{"answer": "the man"}']})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
+    with serving(in_order(completion({"content": '{"answer": "the man"}'}))) as server:
         at = tmp_path / "out" / "answer"
-        (result,) = evaluate(at, "openai", OPENAI_BASE_URL=url, OPENAI_API_KEY="none")
-        server.shutdown()
+        (result,) = evaluate(at, "openai", OPENAI_BASE_URL=server.url, OPENAI_API_KEY="none")
     call = dict(program.named_predictors())["answer"]
-    assert bodies == [body_of(call.request(**inputs), "model")]
+    assert server.bodies == [body_of(call.request(**inputs), "model")]
     assert result["namedScores"] == {metric: pytest.approx(metrics.score(metric, "the man", golds))}

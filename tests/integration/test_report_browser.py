@@ -60,17 +60,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "runs": runs,
         "five": few,
         "hostile": [write_rows(folder / "hostile.jsonl", hostile)],
-        "thinking": [write_rows(folder / "thinking.jsonl", [thoughtful(row(n, 1.0)) for n in (1, 2)])],
     }
     return {name: ragc.report(paths, out=folder / f"page_{name}.html").page for name, paths in about.items()}
-
-
-def thoughtful(answered: dict[str, Any]) -> dict[str, Any]:
-    """Returns the row of a model that thinks: its first reply ran out of tokens, its thoughts are hostile."""
-    call = next(event for event in answered["trace"] if "call" in event)
-    call |= {"repaired": True, "raised_limit": 2072}
-    call["sent"] |= {"replies": ["", *call["sent"]["replies"]], "thoughts": [f"Hm. {HOSTILE}", ""]}
-    return answered
 
 
 def give_thresholds(path: Path) -> None:
@@ -241,15 +232,6 @@ def test_a_trace_shows_hits_prompts_replies_and_scores_against_thresholds(
     tab.wait(f"document.activeElement.textContent === '{THING.format(2)}'")
 
 
-def test_a_trace_shows_thoughts_folded(tab: Browser, pages: dict[str, Path]) -> None:
-    see(tab, pages["thinking"])
-    tab.click("button.open")
-    assert "asked again with room for 2,072 tokens" in text(tab, "trace-body")
-    folded = texts(tab, "#trace-body details details:not([open]) pre")
-    assert folded == [f"Hm. {HOSTILE}"]
-    assert get(tab, "window.pwned ?? null") is None
-
-
 def test_a_link_opens_the_question_with_its_filters(tab: Browser, pages: dict[str, Path]) -> None:
     see(tab, pages["runs"])
     tab.click("header a[href='#change=gained']")
@@ -372,26 +354,6 @@ def test_a_prompt_is_copied(tab: Browser, pages: dict[str, Path]) -> None:
     tab.click(".call details > .copy")
     messages = json.loads(tab.wait("window.copied"))
     assert [message["role"] for message in messages] == ["system", "user"]
-    for broken in ("", "navigator.clipboard.writeText = () => { throw new Error('not allowed') };"):
-        tab.run(f"{broken} window.copied = ''")
-        tab.click(".call .head .copy")
-        assert tab.wait("window.copied") == "Answer the question from the passages."
-        assert texts(tab, ".call .head .copy")[0] == "Copied"
-    assert texts(tab, "textarea") == []
-
-
-def test_an_open_trace_is_printed_in_place_of_the_report(tab: Browser, pages: dict[str, Path]) -> None:
-    see(tab, pages["runs"], theme="dark")
-    tab.click("#body button.open")
-    tab.run("dispatchEvent(new Event('beforeprint'))")
-    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
-    tab.devtools("Emulation.setEmulatedMedia", media="print", features=dark)
-    visible = "return document.querySelector(arguments[0]).checkVisibility()"
-    assert [tab.run(visible, one) for one in ("main", "dialog", "#printed-trace pre")] == [False, False, True]
-    assert get(tab, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    tab.devtools("Emulation.setEmulatedMedia", media="")
-    tab.run("dispatchEvent(new Event('afterprint'))")
-    assert get(tab, "document.getElementById('printed-trace')") is None
 
 
 def test_everything_is_reached_by_keyboard(tab: Browser, pages: dict[str, Path]) -> None:
@@ -459,64 +421,12 @@ def test_a_page_has_2000_questions_and_says_where_the_rest_is(tab: Browser, tmp_
     assert "This page has 2,000 of 2,100 questions" in texts(tab, ".gaps")[0]
     assert (text(tab, COUNT), len(texts(tab, "#body tr.row"))) == ("2,000 questions", 2000)
     assert "unchanged 950" in texts(tab, "#changes button")
-    tab.run("document.querySelector('button.open').focus({preventScroll: true})")
-    for key in ("End", "Up", "Home", "PageDown"):
-        tab.press(key)
-        edges = tab.run(
-            "const place = (element) => element.getBoundingClientRect(), box = place(document.activeElement);"
-            "const [head, rows] = ['heads', 'rows'].map((id) => place(document.getElementById(id)));"
-            "return [head.bottom, box.top, box.bottom, rows.bottom]"
-        )
-        assert edges == sorted(edges), key
     tab.click("#heads [data-sort=change]")
     assert texts(tab, "#body .c-change")[0] == "▼ lost"
     tab.click("#body tr.row button.open")
     tab.press("Right")
     assert filler.strip() in text(tab, "trace-body")
     assert tab.console() == []
-
-
-def test_a_dot_says_what_its_trial_is_and_opens_its_row(tab: Browser, pages: dict[str, Path]) -> None:
-    see(tab, pages["study"])
-    draw_all(tab)
-    tab.run("dispatchEvent(new Event('afterprint'))")
-    dots = "[...document.querySelectorAll('#chart-history .dot')]"
-    assert get(tab, f"{dots}.map((dot) => dot.tabIndex).sort()") == [-1] * 30 + [0]
-    tab.run(f"{dots}.find((dot) => dot.tabIndex === 0).focus()")
-    tip = text(tab, "tip")
-    assert tip.startswith("Trial 0: em 0.400 (95% interval 0.194 to 0.632), tokens 227.0, ")
-    assert "20 of 20 questions. baseline" in tip
-    tab.press("Right")
-    assert text(tab, "tip").startswith("Trial 1")
-    assert get(tab, "document.getElementById('tip').checkVisibility()")
-    tab.press("End", "Home", "Right", "Enter")
-    assert get(tab, "document.getElementById('trials').open")
-    assert focused(tab) == "trial-1"
-    tab.run(f"{dots}.find((dot) => dot.dataset.trial === '7').dispatchEvent(new MouseEvent('click'))")
-    assert focused(tab) == "trial-7"
-    box = tab.run("const box = document.activeElement.getBoundingClientRect(); return [box.top, box.bottom]")
-    assert 0 <= box[0] < box[1] <= 900
-    assert violations(tab) == []
-
-
-def test_trials_are_sorted_by_keyboard_and_compared_with_the_baseline(
-    tab: Browser, pages: dict[str, Path]
-) -> None:
-    see(tab, pages["study"])
-    tab.run("document.getElementById('trials').open = true")
-    head = "document.querySelectorAll('#trials thead th')"
-    tab.run(f"{head}[2].querySelector('button').focus()")
-    for order in ("ascending", "descending"):
-        tab.press("Enter")
-        assert [get(tab, f"{head}[{at}].ariaSort") for at in (0, 2)] == ["none", order]
-        rows = "[...document.querySelectorAll('#trials tbody tr')]"
-        column = get(tab, f"{rows}.map((row) => +row.cells[2].dataset.value)")
-        assert column == sorted(column, reverse=order == "descending")
-    number = get(tab, "document.querySelector('[data-compare]').dataset.compare")
-    tab.run("document.querySelector('[data-compare]').click()")
-    assert focused(tab) == "right"
-    sides = [get(tab, f"document.getElementById('{side}').value") for side in ("left", "right")]
-    assert sides == ["trial 0", f"trial {number}"]
 
 
 def test_settings_and_prompts_of_any_two_programs_are_compared(tab: Browser, pages: dict[str, Path]) -> None:
@@ -535,27 +445,6 @@ def test_settings_and_prompts_of_any_two_programs_are_compared(tab: Browser, pag
     see(tab, pages["runs"])
     assert "The settings of both are not known here" in text(tab, "differences")
     assert "Prompt of answer" in text(tab, "differences")
-
-
-def test_on_a_narrow_screen_nothing_is_cut_off(tab: Browser, pages: dict[str, Path]) -> None:
-    for name in ("study", "runs", "cut"):
-        see(tab, pages[name], width=390)
-        draw_all(tab)
-        assert get(tab, "document.documentElement.scrollWidth - innerWidth") <= 0
-        outside = get(
-            tab,
-            "[...document.querySelectorAll('header table *, #scores td, #cost td, #body tr.row > *')]"
-            ".filter((cell) => cell.checkVisibility() && !cell.closest('thead'))"
-            ".map((cell) => [cell, cell.getBoundingClientRect()])"
-            ".filter(([, box]) => box.right > innerWidth + 1 || box.left < 0)"
-            ".map(([cell]) => cell.outerHTML.slice(0, 80))",
-        )
-        assert outside == []
-    see(tab, pages["runs"], width=390)
-    labels = (
-        "[...document.querySelectorAll('#body tr.row:first-child .c-run')].map((cell) => cell.dataset.label)"
-    )
-    assert get(tab, labels) == ["before", "after"]
 
 
 def test_paper_has_everything_unfolded_and_a_question_in_a_block(

@@ -39,11 +39,3 @@ def test_what_answers_without_the_words_of_the_question_comes_first(reranker: Re
     hits = search(RerankedSource(plain, reranker), ASKED)
     assert hits[0].passage.id == "c"
     assert all(-1 <= hit.score <= 1 for hit in hits)
-
-
-def test_scores_do_not_depend_on_what_was_asked_before(reranker: Reranker) -> None:
-    source = RerankedSource(Bm25Source(PASSAGES), reranker)
-    first = search(source, ASKED)
-    search(source, "a shop in Lyon")
-    assert search(source, ASKED) == first
-    assert search(RerankedSource(Bm25Source(PASSAGES), make("embed")), ASKED) == first

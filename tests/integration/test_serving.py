@@ -114,13 +114,7 @@ def test_connections_that_are_dropped_half_way_leave_nothing_open(compiled: Path
         assert until(lambda: "ragc_in_flight 0.0" in httpx.get(f"{address}/metrics", timeout=60).text, 60)
         answer = httpx.post(f"{address}/v1/chat/completions", json=body(QUESTION), timeout=120)
         assert answer.status_code == 200
-        after = before
-        for _ in range(100):
-            after = len(list(descriptors.iterdir()))
-            if after <= before + 5:
-                break
-            threading.Event().wait(0.1)
-        assert after <= before + 5
+        assert until(lambda: len(list(descriptors.iterdir())) <= before + 5, 10)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         assert errors == ""

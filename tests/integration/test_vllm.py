@@ -19,7 +19,7 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.store.calls import CallStore
 from ragc.targets import build
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Watch
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling
 from ragc.targets.chat import ChatTarget
 from ragc.targets.options import TargetSpec
 from ragc.testing import ListSource
@@ -41,50 +41,24 @@ CITIES = ListSource(
 
 
 class RecordingChat(ChatTarget):
-    """Sends requests on, and keeps the body of each."""
+    """Keeps what it was asked and what it said."""
 
     def __init__(self) -> None:
         super().__init__(address(), "model")
-        self.bodies: list[Any] = []
-
-    def prepare(self, request: ChatRequest, *, stream: bool) -> bytes:
-        body = super().prepare(request, stream=stream)
-        self.bodies.append(json.loads(body))
-        return body
-
-
-class RecordingTarget:
-    """A target that keeps what it was asked and what it said."""
-
-    def __init__(self, target: ChatTarget) -> None:
-        self.target, self.exchanges = target, list[tuple[ChatRequest, Reply]]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.target, name)
-
-    def __deepcopy__(self, memo: object) -> RecordingTarget:
-        return self
-
-    async def open(self, progress: Watch | None = None) -> None:
-        await self.target.open(progress)
+        self.exchanges: list[tuple[ChatRequest, Reply]] = []
 
     async def complete(self, request: ChatRequest) -> Reply:
-        reply = await self.target.complete(request)
+        reply = await super().complete(request)
         self.exchanges.append((request, reply))
         return reply
 
 
 @pytest.fixture(scope="module")
-def wire() -> RecordingChat:
-    return RecordingChat()
-
-
-@pytest.fixture(scope="module")
-def target(wire: RecordingChat) -> Iterator[ChatTarget]:
-    vllm_target = wire
-    event_loop.run(vllm_target.open())
-    yield vllm_target
-    event_loop.run(vllm_target.aclose())
+def target() -> Iterator[RecordingChat]:
+    recording = RecordingChat()
+    event_loop.run(recording.open())
+    yield recording
+    event_loop.run(recording.aclose())
 
 
 def complete_draws(target: ChatTarget, *numbers: int, **sampling: Any) -> list[str]:
@@ -103,17 +77,15 @@ def test_what_it_can_do_is_found_when_it_is_opened(target: ChatTarget) -> None:
     [("vanilla", {}), ("rqrag", {"mode": "tree", "max_depth": 1, "select": "vote", "n_conf_samples": 3})],
 )
 def test_every_reply_of_a_program_fits_its_schema(
-    target: ChatTarget, name: str, knobs: dict[str, Any]
+    target: RecordingChat, name: str, knobs: dict[str, Any]
 ) -> None:
-    heard = RecordingTarget(target)
-    entry = method(name)
-    targets: dict[str, Any] = {"main": heard}
-    runtime = Runtime(targets, {"local": CITIES}, store=CallStore(None))
-    prediction = entry.build(runtime, knobs)(question="In which city is the Prado?")
+    target.exchanges.clear()
+    runtime = Runtime({"main": target}, {"local": CITIES}, store=CallStore(None))
+    prediction = method(name).build(runtime, knobs)(question="In which city is the Prado?")
     assert isinstance(prediction.answer, str)
-    assert all(request.schema is not None for request, _ in heard.exchanges)
-    whole = [(request, reply) for request, reply in heard.exchanges if reply.finish == "stop"]
-    assert len(whole) >= len(heard.exchanges) / 2
+    assert all(request.schema is not None for request, _ in target.exchanges)
+    whole = [(request, reply) for request, reply in target.exchanges if reply.finish == "stop"]
+    assert len(whole) >= len(target.exchanges) / 2
     for request, reply in whole:
         jsonschema.validate(json.loads(reply.text), dict(request.schema or {}))
 

@@ -105,13 +105,6 @@ def test_inputs_of_another_type_are_refused_by_name(data: Any) -> None:
         render(prompt, inputs | {one.name: value})
 
 
-@pytest.mark.parametrize("inputs", [{}, {"question": "q", "passages": [], "more": ""}])
-def test_missing_and_unknown_inputs_are_refused(inputs: dict[str, Any]) -> None:
-    (prompt,) = derive_export(build_program(METHODS[1]))
-    with pytest.raises(UsageError, match=r"has the inputs question, passages; found"):
-        render(prompt, inputs)
-
-
 def test_a_number_that_json_cannot_hold_is_refused() -> None:
     _, prompt = typed("json")
     inputs = {"question": "", "number": 1, "sure": True, "passages": [], "scores": [], "marks": []}

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragc.programs.trace import Call, UnreadableReply
-from ragc.records import Passage, Question
 from ragc.reports.failures import GROUPS, deciding_metric, group_of, refuses, same_content
-from ragc.task.answering import Row
 
 QUESTION = "Who married Robert Schumann?"
 
@@ -112,22 +109,6 @@ def test_the_deciding_metric_can_be_named() -> None:
     assert deciding_metric([row("x", scores={"mrr": 1.0, "alce_cite_f1": 1.0})]) == ""
 
 
-@pytest.mark.parametrize("prediction", ["Bach", "Clara", "unknown", None])
-def test_a_row_in_memory_goes_where_its_record_goes(prediction: str | None) -> None:
-    question = Question("q1", QUESTION, ("Clara Wieck",), gold_ids=("clara", "robert"))
-    passages = (Passage("clara", "Clara", "Clara Wieck married in 1840."),)
-    inputs = {"question": QUESTION, "passages": [f"{p.title}\n{p.text}" for p in passages]}
-    events = (
-        (UnreadableReply("answer", "unreadable: A reply cannot be read"),)
-        if prediction is None
-        else (Call("answer", "main", inputs, {"answer": prediction}),)
-    )
-    failure = "A reply cannot be read." if prediction is None else ""
-    one = Row(question, prediction, passages, {"em": 0.0}, {"searches": 1}, events, failure)
-    expected = {"Bach": "not_used", "Clara": "wording", "unknown": "refused", None: "unreadable"}
-    assert group_of(one).id == group_of(one.to_json()).id == expected[prediction]
-
-
 @pytest.mark.parametrize(
     "text",
     ["I don't know", "unknown", "None", "Not mentioned in the passages", "No information provided", "N/A",
@@ -189,14 +170,6 @@ def test_content_is_compared_by_words(prediction: str, gold: str, question: str,
 )
 def test_a_row_from_elsewhere_may_hold_anything(value: dict[str, Any]) -> None:
     assert group_of(value) in GROUPS.values()
-
-
-def test_a_deep_input_is_read() -> None:
-    deep: Any = "Clara Wieck"
-    for _ in range(5000):
-        deep = [deep]
-    trace = [{"call": "answer", "inputs": {"passages": deep}, "outputs": {"answer": "Bach"}}]
-    assert group_of(row("Bach", gold_ids=[], trace=trace)).id == "not_used"
 
 
 @pytest.mark.parametrize(

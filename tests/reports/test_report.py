@@ -28,7 +28,6 @@ from ragc.metrics import runs
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports import build, page, report, study, verdicts
 from ragc.reports.compiled import Measured
-from ragc.reports.report import Report, Trial, Verdict
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
 from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs
@@ -177,13 +176,6 @@ def test_a_compiled_directory_from_elsewhere_says_what_it_lacks(compiled: Path, 
     check_figures(parts, lines)
 
 
-def test_rows_go_with_a_compiled_directory(compiled: Path, tmp_path: Path) -> None:
-    rows = write_rows(tmp_path / "mine.jsonl", [row(n, 1.0) for n in range(4)])
-    _, lines = report_on(tmp_path / "report.html", compiled, rows)
-    assert lines[0]["runs"] == ["mine"]
-    assert len(of_kind(lines, "question")) == 4
-
-
 @pytest.mark.parametrize(
     ("file", "keys", "value", "place"),
     [
@@ -225,16 +217,6 @@ def test_a_study_that_was_cut_off_shows_what_there_is_and_says_so(cut_off: Path,
     with FileLock(f"{directory}.lock"):
         _, lines = report_on(tmp_path / "report.html", directory)
     assert lines[1]["headline"].startswith("Still running: ")
-
-
-def test_a_study_without_a_trial_has_a_report_too(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    with pytest.raises(Killed):
-        begun(folder)(target=dying(needs_demos, 3))
-    shown = build.build([folder / "out"])
-    assert shown.verdict.headline == "Cut off: 0 of 6 trials"
-    assert "No trial has ended yet" in shown.verdict.sentences[1]
-    assert shown.gaps
 
 
 def test_a_damaged_study_is_one_sentence(compiled: Path, tmp_path: Path) -> None:
@@ -318,24 +300,6 @@ def test_one_run_has_no_verdict_and_three_have_a_column_each(tmp_path: Path) -> 
     assert lines[1]["sentences"][1].startswith("Not shown to be better does not mean equal")
     (gap,) = lines[0]["gaps"]
     assert gap.startswith("before (2), named last, is tested against before, named first.")
-
-
-def test_a_metric_of_several_means_is_pooled_as_in_a_summary_of_rows(tmp_path: Path) -> None:
-    names = ("alce_cite_recall", "alce_cite_precision", "alce_cite_f1")
-    scores = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
-    rows = [row(n, 0.0, scores=dict(zip(names, values, strict=True))) for n, values in enumerate(scores)]
-    _, lines = report_on(tmp_path / "report.html", write_rows(tmp_path / "rows.jsonl", rows))
-    assert {one["metric"]: one["mean"] for one in of_kind(lines, "score")} == dict.fromkeys(names, 0.5)
-
-
-def test_scores_of_any_size_are_shown(tmp_path: Path) -> None:
-    paths = [
-        write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, scores={"own": size + n}) for n in range(6)])
-        for name, size in (("a", 1e20), ("b", -1e20))
-    ]
-    parts, lines = report_on(tmp_path / "report.html", *paths)
-    assert lines[1]["headline"] == "b is worse than a"
-    assert check_figures(parts, lines) > 10
 
 
 def test_rows_without_texts_say_what_is_missing(tmp_path: Path) -> None:
@@ -457,42 +421,6 @@ def test_what_changed_stands_next_to_model_date_and_cost(compiled: Path, tmp_pat
     assert {"date", "LM calls", "tokens", "seconds"} <= facts.keys()
 
 
-@pytest.mark.parametrize(
-    ("numbers", "texts"),
-    [
-        ((0.5, -0.25), ("0.500", "\N{MINUS SIGN}0.250")),
-        ((419.7, 36.583), ("419.7", "+36.6")),
-        ((123456.0, -3.2), ("123,456", "\N{MINUS SIGN}3")),
-        ((0.00042, -0.0000012), ("0.000420", "\N{MINUS SIGN}0.000001")),
-        ((0.5, -0.0001), ("0.500", "0.000")),
-    ],
-)
-def test_all_figures_of_a_metric_have_the_same_decimals(
-    numbers: tuple[float, float], texts: tuple[str, str]
-) -> None:
-    decimals = report.decimals_of(numbers)
-    assert (report.figure(numbers[0], decimals), report.signed(numbers[1], decimals)) == texts
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"", "no question in it"),
-        (b"{", "not a JSON object"),
-        (b'{"id": "a", "scores": {"f1": NaN}}', "finite number"),
-        (b'{"id": "a", "scores": {}}\n' * 2, "used twice"),
-        (b"[" * 100_000, "not a JSON object"),
-        (b"\xff\xfe", "cannot be read as UTF-8"),
-    ],
-)
-def test_damaged_rows_are_named(content: bytes, problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=problem):
-        ragc.report(path, out=tmp_path / "report.html")
-    assert sorted(tmp_path.iterdir()) == [path]
-
-
 def test_runs_over_other_questions_are_refused(tmp_path: Path) -> None:
     first = write_rows(tmp_path / "a.jsonl", [row(1, 1.0)])
     second = write_rows(tmp_path / "b.jsonl", [row(1, 1.0, question="Another?")])
@@ -537,52 +465,12 @@ def test_the_command_says_the_verdict_and_where_the_report_is(
     assert capsys.readouterr().err.startswith("ragc: No study is known at ")
 
 
-def test_importances_name_what_decides_and_are_withheld_from_few_trials() -> None:
-    trials = [
-        Trial(
-            number=n,
-            choices="",
-            values={"em": float(n % 2) + n / 1000},
-            seen=9,
-            of=9,
-            complete=True,
-            params={"deciding": n % 2 == 1, "idle": "same", "noise": n % 3},
-        )
-        for n in range(24)
-    ]
-    ranked = study.importances(trials, "em", more_is_better=True)
-    assert [one["dimension"] for one in ranked] == ["deciding", "noise"]
-    assert sum(one["share"] for one in ranked) == pytest.approx(1)
-    assert study.importances(trials[:7], "em", more_is_better=True) == []
-    slices = {one["value"]: one for one in study.slices(trials, "em", more_is_better=True)}
-    assert (slices["True"]["trials"], slices["True"]["best"]) == (12, pytest.approx(1.023))
-    assert list(study.slices(trials[:4], "em", more_is_better=True)) == []
-
-
-def test_a_report_of_nothing_but_a_verdict_is_a_page() -> None:
-    assert "<h1" in page.render(Report("none", "rows", Verdict("Nothing")))[0]
-
-
 def test_the_chart_library_is_the_one_that_its_record_names() -> None:
     folder = Path(reports.__file__).parent / "templates/vendor"
     record = tomllib.loads((folder / "plot.toml").read_text("utf-8"))
     assert hashlib.sha256((folder / record["file"]).read_bytes()).hexdigest() == record["sha256"]
     licences = (folder / record["licences"]).read_text("utf-8")
     assert all(f"{name} {package['version']}" in licences for name, package in record["packages"].items())
-
-
-def test_rows_hold_prompts_and_replies_as_they_were_sent() -> None:
-    target = ScriptedTarget(["{} {}", {"answer": "blue"}, "{} {}", "{}"])
-    source = ragc.source("bm25", corpus=[{"id": "d", "text": "Thing number1 is blue."}], store=False)
-    program = ragc.program("vanilla", main=target, local=source, store=False)
-    sent = program(question="What colour is thing number1?").trace[-1].sent
-    with pytest.raises(ragc.ParseFailure) as raised:
-        program(question="What colour is thing number2?")
-    unread = raised.value.events[-1].sent
-    assert unread is not None
-    assert (sent.replies, unread.replies) == (("{} {}", '{"answer": "blue"}'), ("{} {}", "{}"))
-    for request, shown in ((target.requests[0], sent), (target.requests[2], unread)):
-        assert list(map(tuple, request.messages)) == list(map(tuple, shown.messages))
 
 
 def test_the_study_of_a_script_shows_its_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,17 +79,6 @@ def test_rows_without_a_metric_of_answers_have_none_that_decides(tmp_path: Path)
     assert summary.headline == "0 of 1 question right; no metric scores the answers"
 
 
-def test_scores_from_elsewhere_have_an_interval(tmp_path: Path) -> None:
-    rows = [
-        row("q1", "a", 0, scores={"bleu": -3.5, "tokens": -1.0, "no_module:score": 0.5}),
-        row("q2", "a", 7.0),
-    ]
-    summary = ragc.summarize(written(tmp_path, rows))
-    assert summary.metrics["bleu"].mean == -3.5
-    assert summary.metrics["no_module:score"].n == 1
-    assert summary.metrics["f1"].mean == 7.0
-
-
 def test_the_command_prints_scores_groups_and_the_worst(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

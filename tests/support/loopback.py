@@ -53,13 +53,12 @@ class Loopback:
     """A server in a thread of this process: `with Loopback() as server: server.url`.
 
     `latency_s` is how long every completion takes, `answer` makes the text of the reply from the body. An
-    exception of `answer` becomes a 503. `bodies` are the distinct bodies by digest.
+    exception of `answer` becomes a 503.
     """
 
     def __init__(self, *, latency_s: float = 0.05, answer: Answer = reply, port: int = 0) -> None:
         self.latency_s, self.answer, self.port = latency_s, answer, port
         self.log = Log()
-        self.bodies: dict[str, bytes] = {}
         self.url = ""
         self._flying = 0
         self._loop = asyncio.new_event_loop()
@@ -84,7 +83,6 @@ class Loopback:
     def reset(self) -> None:
         """Forget what was asked."""
         self.log = Log()
-        self.bodies = {}
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -107,7 +105,6 @@ class Loopback:
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/log", self._send_log)
-        app.router.add_get("/bodies", self._send_bodies)
         app.router.add_post("/reset", self._forget)
         return app
 
@@ -117,9 +114,6 @@ class Loopback:
 
     async def _send_log(self, request: web.Request) -> web.Response:
         return web.json_response(self.log.to_json())
-
-    async def _send_bodies(self, request: web.Request) -> web.Response:
-        return web.json_response([body.decode() for body in self.bodies.values()])
 
     async def _forget(self, request: web.Request) -> web.Response:
         self.reset()
@@ -133,7 +127,6 @@ class Loopback:
         call = Call(hashlib.sha256(content).hexdigest()[:16], time.time())
         log = self.log
         log.calls.append(call)
-        self.bodies.setdefault(call.key, content)
         self._flying += 1
         log.peak = max(log.peak, self._flying)
         try:
@@ -186,10 +179,6 @@ class ServerProcess:
     def log(self) -> Log:
         """What it was asked so far."""
         return Log.of(self._request("log"))
-
-    def bodies(self) -> list[str]:
-        """The distinct bodies of requests, in the order of arrival."""
-        return list(self._request("bodies"))
 
     def reset(self) -> None:
         """Let it forget what it was asked."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from typing import Any, Literal
 
 import dspy
 import pydantic
 import pytest
-from dspy import lm15
 
 from ragc.core import event_loop
 from ragc.errors import BudgetExhausted, RequestRefused, TargetUnavailable
@@ -113,17 +111,6 @@ def test_call_settings_win_over_the_defaults() -> None:
     assert target.requests[0].sampling == Sampling(0.9, 0.5, 9, 4, 0.2, 11, ("X",))
 
 
-def test_an_explicit_request_carries_what_an_ordinary_call_cannot() -> None:
-    target = Scripted("Lima")
-    lm = target.lm()
-    config = lm15.Config(top_k=5, extensions={"min_p": 0.1})
-    response = lm(lm15.Request(model=lm.model, messages=(lm15.Message.user("Hi"),), config=config))
-    assert response.text == "Lima"
-    assert target.requests[0].sampling == Sampling(top_k=5, min_p=0.1)
-    with pytest.raises(dspy.LMUnsupportedFeatureError):
-        lm("Hi", min_p=0.1)
-
-
 def test_n_and_rollouts_become_sample_indices() -> None:
     target = Scripted(CHAT, CHAT, CHAT, CHAT, CHAT)
     lm = target.lm()
@@ -184,16 +171,3 @@ def test_errors_keep_their_meaning_and_are_not_retried(raised: Exception, seen: 
     assert cause(caught.value) is raised
     assert len(target.requests) == 1
     assert cause(ValueError()) is None
-
-
-def test_copies_share_the_engine_and_nothing_is_cached() -> None:
-    target = Scripted(CHAT, CHAT)
-    lm = target.lm()
-    program = dspy.Predict("question -> answer")
-    program.lm = lm
-    twin = copy.deepcopy(program).lm
-    assert twin.engine is lm.engine
-    assert lm.copy(temperature=1.0).engine is lm.engine
-    for one in (lm, twin):
-        predict("question -> answer", one, question="x")
-    assert len(target.requests) == 2

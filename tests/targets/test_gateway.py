@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -15,7 +14,7 @@ from ragc.core.redact import remember
 from ragc.errors import RequestRefused, TargetError, TargetStopped, TargetUnavailable
 from ragc.recipe import Budget
 from ragc.store.calls import CallStore
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
+from ragc.targets.base import ChatRequest, Message, Reply, Usage
 from ragc.targets.gateway import Gateway
 from ragc.task.budget import BudgetFile
 from ragc.testing import ScriptedTarget
@@ -155,14 +154,3 @@ def test_a_request_that_nobody_waits_for_any_more_is_not_sent() -> None:
 
     event_loop.run(go())
     assert len(target.requests) == 1
-
-
-def test_a_target_that_is_asked_again_is_stored_apart() -> None:
-    target, gateway = Raising(None), Gateway(CallStore(None))
-    drawn = replace(ASK, sampling=Sampling(temperature=1.0))
-    for number in (0, 1, 1, 2):
-        gateway.repeats = {target: number} if number else {}
-        for request in (ASK, drawn):
-            event_loop.run(gateway.complete(target, request))
-    assert len(target.requests) == 6
-    assert len({request.sample for request in target.requests if request.sampling.temperature}) == 3

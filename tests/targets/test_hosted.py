@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -145,18 +142,6 @@ def test_unsafe_base_urls_are_refused(url: str) -> None:
 def test_identity_is_the_model_and_a_proxy() -> None:
     assert HostedTarget(GPT).identity == GPT
     assert HostedTarget(GPT, "https://p.example/v1/").identity == f"{GPT}@https://p.example/v1"
-
-
-def test_building_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; from ragc.targets import build;"
-        "from ragc.targets.options import TargetSpec;"
-        "assert 'httpx' not in sys.modules;"
-        "build(TargetSpec(kind='hosted', model='openai/gpt-4o-mini'));"
-        "assert not {'litellm', 'dspy'} & set(sys.modules)"
-    )
-    path = os.pathsep.join(p for p in sys.path if p)
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
 def test_what_the_table_says_is_known_before_the_target_is_opened() -> None:

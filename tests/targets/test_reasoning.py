@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
-from ragc.targets.gateway import REPLY
-from ragc.targets.reasoning import MOST_CHARS, AnswerParts, set_aside_cut, split, take_off
+from ragc.targets.reasoning import MOST_CHARS, AnswerParts, split, take_off
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
 JSON = '{"answer": "Lima"}'
@@ -120,14 +119,6 @@ def test_log_probabilities_are_those_of_the_answer(tokens: list[str]) -> None:
     assert apart.logprobs == reply.logprobs
 
 
-def test_cut_thoughts_without_a_tag_are_no_answer_of_a_model_that_thinks() -> None:
-    cut = Reply("Peru, hm, let me", finish="length", usage=Usage(9, 4))
-    aside = set_aside_cut(cut)
-    assert (aside.text, aside.reasoning, aside.usage.reasoning) == ("", "Peru, hm, let me", 4)
-    for answer in (Reply(JSON[:9], finish="length"), Reply("Lima"), Reply("", finish="length")):
-        assert set_aside_cut(answer) is answer
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -143,16 +134,6 @@ def test_ten_megabytes_of_thoughts_leave_the_answer_and_a_bounded_record(text: s
     reply = take_off(Reply(text), ASK, lambda text: len(text) // 4)
     assert reply.text == JSON
     assert len(reply.reasoning) < MOST_CHARS + 100
-
-
-def test_a_reply_with_thoughts_is_stored_and_one_without_looks_as_before() -> None:
-    plain = Reply("x", usage=Usage(1, 2, 3))
-    thinking = Reply("x", finish="refusal", usage=Usage(1, 2, 0, 2), reasoning="hm")
-    for reply in (plain, thinking):
-        assert REPLY.validate_json(REPLY.dump_json(reply, exclude_defaults=True)) == reply
-    for damaged in ({"reasoning": 3}, {"usage": {"prompt": -1}}, {"usage": [1]}):
-        with pytest.raises(ValueError):  # noqa: PT011
-            REPLY.validate_python({"text": "x", **damaged})
 
 
 STREAMED = [
@@ -192,10 +173,3 @@ def test_a_stream_of_an_output_named_as_thoughts_are_is_shown() -> None:
     stream = AnswerParts("<reasoning><answer>")
     text = "<reasoning>So it is.</reasoning><answer>Lima</answer>"
     assert "".join(map(stream.feed, text)) == text
-
-
-def test_a_stream_of_many_parts_ends_soon() -> None:
-    stream = AnswerParts()
-    blanks = "".join(map(stream.feed, [" "] * 400_000))
-    shown = stream.feed("<think>") + "".join(map(stream.feed, ["why "] * 400_000))
-    assert blanks + shown == ""

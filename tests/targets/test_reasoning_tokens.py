@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
 from ragc.store.calls import CallStore
-from ragc.targets import TARGETS, build
+from ragc.targets import TARGETS
 from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.chat import ChatTarget
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
-from ragc.targets.options import EFFORTS, HostedOptions, TargetSpec, VllmOptions
+from ragc.targets.options import EFFORTS, HostedOptions, VllmOptions
 from ragc.targets.reasoning import BY_EFFORT, reasoning_of
-from ragc.task.base import recorded_rooms
 from tests.support.server import Answer, Asked, build_answer, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
 
@@ -86,22 +83,6 @@ def test_a_short_limit_leaves_room_for_thoughts(kind: str) -> None:
     assert (whole.text, whole.finish) == ("yes", "stop")
 
 
-def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = EmbeddedTarget(
-        "thinker.gguf", reasoning_effort="low", chat_template_kwargs={"enable_thinking": True}
-    )
-    bodies: list[Any] = []
-
-    def ask(body: Any, *rest: object) -> Any:
-        bodies.append(body)
-        raise UsageError("seen")
-
-    monkeypatch.setattr(target, "_held", SimpleNamespace(ask=ask))
-    with pytest.raises(UsageError, match="seen"):
-        event_loop.run(target.complete(grade()))
-    assert bodies[0]["chat_template_kwargs"] == {"reasoning_effort": "low", "enable_thinking": True}
-
-
 @pytest.mark.parametrize("kind", [*TARGETS])
 @pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
 def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
@@ -141,30 +122,6 @@ def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
 def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
     assert reasoning_of(target) == tokens
     assert BY_EFFORT.keys() == set(EFFORTS)
-
-
-def test_a_server_that_ragc_starts_has_room_too() -> None:
-    options = {"serve": True, "context_tokens": 4096}
-    plain, roomy = (
-        build(TargetSpec(kind="vllm", model="some/model", options={**options, **more}))
-        for more in ({}, {"thinking_tokens": 96})
-    )
-    assert roomy.identity == f"{plain.identity}+96t"
-    assert (plain.context_tokens, roomy.context_tokens) == (4096, 4000)
-
-
-@pytest.mark.parametrize(
-    ("facts", "rooms"),
-    [
-        ({"targets": {"main": {"thinking_tokens": 512}, "judge": {"name": "x"}}}, {"main": 512, "judge": 0}),
-        ({"targets": {"main": {"thinking_tokens": True}, "judge": 3}}, {"main": 0}),
-        ({"targets": {"main": {"thinking_tokens": -1}}}, {"main": 0}),
-        ({"targets": []}, {}),
-        ({}, {}),
-    ],
-)
-def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict[str, int]) -> None:
-    assert recorded_rooms(facts) == rooms
 
 
 def test_embedded_room_is_declared_by_the_template() -> None:

@@ -31,13 +31,6 @@ class Attempts:
         self.waits.append(seconds)
 
 
-def test_waits_double_up_to_the_longest() -> None:
-    attempts = Attempts(*[Again("a")] * 9)
-    asyncio.run(with_tries(attempts, "e", tries=10, longest_wait_s=2.0, sleep=attempts.sleep))
-    assert attempts.waits[0] <= 0.5 <= attempts.waits[1]
-    assert max(attempts.waits) <= 2.0
-
-
 @pytest.mark.parametrize(
     ("failures", "tries", "total_s", "text"),
     [

@@ -23,7 +23,7 @@ from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.options import TargetSpec
-from ragc.targets.vllm_server import ServedTarget, last_error
+from ragc.targets.vllm_server import ServedTarget
 from tests.examples import thorough
 from tests.paths import SRC
 
@@ -261,31 +261,3 @@ def test_what_cannot_be_is_said_when_it_is_built(options: dict[str, Any], wrong:
         build(TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:1/v1", options={"serve": True}))
     with pytest.raises(UsageError, match="needs a model"):
         build(TargetSpec(kind="vllm", options={"serve": True}))
-
-
-def test_flags_are_those_of_vllm_and_a_folder_is_named_in_full(
-    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "weights").mkdir()
-    monkeypatch.chdir(tmp_path)
-    target = serve("weights", flags={"enforce-eager": True, "max_num_seqs": 8})
-    assert target.command(80)[-4:] == [str(tmp_path / "weights"), "--enforce-eager", "--max-num-seqs", "8"]
-
-
-def test_the_last_error_of_a_log_is_the_cause(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("")
-    assert last_error(log) == "it wrote nothing"
-    log.write_text(
-        "(EngineCore pid=9) ERROR 11-21 19:14:57 [core.py:9] torch.OutOfMemoryError: 3 GiB are missing.\n"
-        "(APIServer pid=7) Traceback (most recent call last):\n"
-        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
-        "[W1121 19:14:55.652765543 utils.cpp:68] Warning: bye\n"
-    )
-    assert last_error(log).endswith("torch.OutOfMemoryError: 3 GiB are missing")
-    log.write_text(
-        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
-        "  Value error, max_model_len (10) is greater than 8 [type=value_error, input_value=9]\n"
-        "    For further information visit https://errors.pydantic.dev/2.14/v/value_error\n"
-    )
-    assert last_error(log).startswith("Value error, max_model_len (10) is greater than 8")

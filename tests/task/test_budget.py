@@ -17,7 +17,7 @@ from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.gateway import Gateway
 from ragc.targets.prices import Price, most_tokens
 from ragc.targets.retry import Again, with_tries
-from ragc.task.budget import SPARE_CALLS, BudgetFile, Spent
+from ragc.task.budget import BudgetFile, Spent
 from ragc.testing import ScriptedTarget
 
 PRICE = Price(input=2.0, cached_input=1.0, output=10.0)
@@ -184,21 +184,6 @@ def test_a_stored_reply_is_charged_once_and_a_request_that_is_sent_again_twice(t
     assert (budget.spent.calls, len(target.requests)) == (1, 1)
     ask(budget, target)  # its store was lost, as by a kill between the reply and the store
     assert (budget.spent.calls, len(target.requests)) == (2, 2)
-
-
-def test_what_is_held_back_is_spent_for_everybody_else() -> None:
-    budget = BudgetFile(None, Budget(usd=100.0))
-    for number in range(4):
-        budget.charge_cached(str(number), 10, 1.0)
-    budget.charge_cached("later", 10, 50.0)  # the mean is that of the first four
-    assert budget.price_held(4, 1.5) == {"tokens": 15.0, "usd": 1.5}
-    budget.hold(3)
-    free = 100 - 54 - (3 + SPARE_CALLS) * 1.5
-    with pytest.raises(BudgetExhausted):
-        reserve(budget, "a", 1, free + 0.01)
-    reserve(budget, "a", 1, free)
-    budget.hold(0)
-    reserve(budget, "b", 1, 46 - free)
 
 
 def test_a_reply_that_was_stored_after_the_ledger_closed_is_charged_once(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,7 @@ from ragc.compiled.evaluate import score
 from ragc.compiled.opened import open_program
 from ragc.errors import DataError, RecipeError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.plan.headroom import probe
-from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.racing import win_probability
 from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
 from ragc.store.calls import CallStore
@@ -94,9 +90,6 @@ def test_splits_keep_questions_of_one_document_together(folder: Path) -> None:
     assert all(len(splits) == 1 for splits in where.values())
     assert task.facts["groups"]["n"] == {"train": 3, "dev": 8, "test": 12}
     assert "40 dev questions in 8 groups" in task.note
-    sizes = group_sizes(shuffle_dev(task))
-    assert sizes == (5,) * 8
-    assert set(stopping_points(40, sizes)) <= set(accumulate(sizes))
 
 
 def test_groups_can_be_turned_off_and_named(folder: Path) -> None:
@@ -171,11 +164,6 @@ def test_too_few_groups_cannot_tell(folder: Path) -> None:
     result = compiled(folder, "data.test=25")
     assert result.verdict == "cannot tell"
     assert "25 questions in 5 groups cannot show a difference" in result.note
-
-
-def test_ten_questions_of_one_document_are_no_ten_in_a_race() -> None:
-    alone = win_probability([0.0] * 10, [0.5] * 40)
-    assert win_probability([0.0] * 10, [0.5] * 40, groups=(10,) * 4) > alone
 
 
 def test_headroom_takes_groups_whole(folder: Path) -> None:

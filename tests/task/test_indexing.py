@@ -66,10 +66,3 @@ def test_rows_say_what_was_built(folder: Path) -> None:
     assert (row["id"], row["kind"]) == ("local", "bm25")
     assert row["passages"] > 9
     assert row["bytes"] == sum(f.stat().st_size for f in Path(row["path"]).iterdir())
-
-
-def test_what_keeps_nothing_on_disk_gives_no_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpora, "STORED_FROM", 2**40)
-    (vanilla,) = (method for method in METHODS if method.id == "vanilla")
-    assert index(recipe(folder, vanilla)) == []
-    assert on_disk() == set()

@@ -44,29 +44,6 @@ def test_a_prompt_for_another_predictor_is_refused_before_anything_is_sent(run: 
         run(target=ScriptedTarget([]))
 
 
-def test_what_was_compiled_is_exported_checked_and_listed(
-    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(target=ScriptedTarget(needs_demos))
-    out = str(folder / "out")
-    assert main(["export", out, "--to", "all", "--out", str(folder / "prompts"), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert {"jinja2", "openai-json", "python", "langchain"} <= report["written"].keys()
-    assert "openai-batch" in report["refused"]
-    assert main(["export", out, "--check", str(folder / "prompts")]) == 0
-    assert main(["export", out, "--to", "jinja2", "--out", str(folder / "prompts")]) == 2
-    assert "--force" in capsys.readouterr().err
-    one = folder / "answer.openai.json"
-    assert ragc.export(out, "openai-json", one).written == {"openai-json": one}
-    one.write_text(one.read_text("utf-8").replace("Answer the question", "Answer the query", 1), "utf-8")
-    assert main(["export", out, "--check", str(one)]) == 2
-    assert "Answer the query" in capsys.readouterr().err
-    assert main(["list", "exports", "--json"]) == 0
-    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == report["written"].keys() | report[
-        "refused"
-    ]
-
-
 def edited_export(folder: Path, run: Run, change: Callable[[dict[str, Any]], object]) -> None:
     """A recipe whose prompt is an export of a compile, after `change` of its document."""
     run(target=ScriptedTarget(needs_demos))

@@ -8,9 +8,7 @@ import pytest
 
 from ragc.programs import METHODS, Method, method
 from ragc.programs.knobs import Value
-from ragc.programs.trace import Call
-from ragc.task.rehearsal import calls_about, fit_calls_about, learns, rehearse, writers_of
-from ragc.testing import SchemaReplies
+from ragc.task.rehearsal import calls_about, rehearse
 from tests.exports.common import build_program
 
 QUESTION = "What is the colour of thing 3?"
@@ -58,21 +56,3 @@ def test_rehearse_sends_nothing_and_counts_what_one_of_its_ways_takes(entry: Met
     target: Any = program.runtime.target("main")
     assert not target.requests
     assert min(calls) <= program(question=QUESTION).counters["lm_calls"] <= max(calls)
-
-
-def test_only_what_learns_takes_calls_for_it() -> None:
-    learning = {entry.id: fit_calls_about(entry, build_program(entry).runtime, {}) for entry in METHODS}
-    assert {id: calls for id, calls in learning.items() if calls} == {"slimplm": 1, "skr": 2}
-    assert [entry.id for entry in METHODS if learns(entry)] == ["slimplm", "skr"]
-
-
-@every
-def test_writers_of_are_called_once_and_write_the_answer(entry: Method) -> None:
-    for last in (False, True):
-        program = build_program(entry, SchemaReplies(last=last, logprob=-3.0))
-        writers = writers_of(program)
-        assert writers or entry.id in ("iter_retgen", "rqrag")
-        prediction = program(question=QUESTION)
-        calls = [event for event in prediction.trace if isinstance(event, Call) and event.name in writers]
-        assert len(calls) <= 1
-        assert all(str(call.outputs["answer"]) in prediction.answer for call in calls), entry.id

@@ -20,12 +20,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of, graph_json
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
-from ragc.programs import method
-from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
-from ragc.store.calls import CallStore
-from ragc.targets import build
-from ragc.targets.options import TargetSpec
 from ragc.targets.reasoning import BY_EFFORT
 from tests.support.rows import write_rows
 from tests.support.server import MODEL, Answer, Asked, ScriptedServer, failing, fitting, serving
@@ -128,20 +123,6 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
     assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
     assert f"has {BY_EFFORT['medium']:,} tokens for reasoning" in capsys.readouterr().out
-
-
-def test_prompts_leave_the_room_free(folder: Path) -> None:
-    def reads(tokens: int) -> bool:
-        options = {"thinking_tokens": tokens, "context_tokens": 3000}
-        target = build(
-            TargetSpec(kind="vllm", model=MODEL, base_url="http://127.0.0.1:9/v1", options=options)
-        )
-        program = method("no_retrieval").build(Runtime({"main": target}, store=CallStore(None)), {})
-        ((_, call),) = program.named_predictors()
-        return bool(call.fits(question="word " * 1200))
-
-    assert reads(0)
-    assert not reads(2000)
 
 
 def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: ScriptedServer) -> None:

@@ -1,4 +1,4 @@
-"""Two versions side by side: turns, ratios, unknown names, and a line of its own process."""
+"""Two versions side by side: unknown names, and a line of its own process."""
 
 from __future__ import annotations
 
@@ -10,23 +10,6 @@ import pytest
 from experiments.benchmarks.beside import __main__ as beside
 from tests.examples import cases
 from tests.paths import ROOT
-
-
-def test_measure_takes_turns_after_a_run_of_each_that_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ran: list[str] = []
-
-    def run_line(name: str, tree: Path, scratch: Path, shared: Path) -> dict[str, float]:
-        ran.append(tree.name)
-        return {"wall s": {"first": 2.0, "second": 3.0}[tree.name] + (10 if len(ran) <= 2 else 0)}
-
-    monkeypatch.setattr(beside, "run_line", run_line)
-    costs = beside.measure("ask", [tmp_path / "first", tmp_path / "second"], tmp_path, 2)
-    assert ran == ["first", "second", "first", "second", "second", "first"]
-    assert costs == [{"wall s": [2.0, 2.0]}, {"wall s": [3.0, 3.0]}]
-    beside.print_line("ask", costs)
-    assert capsys.readouterr().out.split() == ["ask", "wall", "s", "2", "3", "1.50", "1.50", "2"]
 
 
 @pytest.mark.parametrize(

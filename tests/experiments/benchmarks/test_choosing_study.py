@@ -6,10 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
+from experiments.benchmarks.search.choosing.kinds import kind_world
 from experiments.benchmarks.search.choosing.table_study import study_picks
 from experiments.benchmarks.search.choosing.worlds import World
 from ragc import recipe as recipes
@@ -17,7 +16,7 @@ from ragc.optimizers import compile as compiling
 from ragc.store.calls import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases, thorough
+from tests.examples import cases
 from tests.support.rows import write_rows
 
 MODULE = """
@@ -105,18 +104,14 @@ def compiled(world: World, seed: int, folder: Path, *sets: str) -> tuple[int, fl
     return world.nearest(codes), search["expected"]["f1"]["value"], len(target.requests)
 
 
-def agrees(name: str, seed: int, share: float, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "seed", "share"), cases([("clusters", 3, 0.1), ("smooth", 4, 0.05)], 1))
+def test_bench_and_compile_pick_the_same(name: str, seed: int, share: float, tmp_path: Path) -> None:
     world = kind_world(name, seed, share)
-    setting, expected, requests = compiled(world, seed, folder)
+    setting, expected, requests = compiled(world, seed, tmp_path)
     pick = study_picks(world, seed, [0.15])["0.15"]
     assert setting == pick.setting
     assert expected == pytest.approx(pick.expected, abs=1e-6)
     assert requests <= world.budget
-
-
-@pytest.mark.parametrize(("name", "seed", "share"), cases([("clusters", 3, 0.1), ("smooth", 4, 0.05)], 1))
-def test_bench_and_compile_pick_the_same(name: str, seed: int, share: float, tmp_path: Path) -> None:
-    agrees(name, seed, share, tmp_path)
 
 
 def test_a_study_may_take_the_risk_that_its_recipe_allows(tmp_path: Path) -> None:
@@ -126,51 +121,3 @@ def test_a_study_may_take_the_risk_that_its_recipe_allows(tmp_path: Path) -> Non
     assert picks["0.15"].setting == world.baseline != picks["1"].setting
     setting, _, _ = compiled(kind_world("third-order", seed, 0.05), seed, tmp_path, "search.risk=1")
     assert setting == picks["1"].setting
-
-
-@thorough
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("share", [0.05, 0.2])
-def test_bench_and_compile_pick_the_same_in_every_task(name: str, share: float, tmp_path: Path) -> None:
-    agrees(name, 1, share, tmp_path)
-
-
-def test_a_budget_below_the_dev_questions_leaves_the_baseline() -> None:
-    world = kind_world("needle", 1, 0.002)
-    assert study_picks(world, 1, [0.15])["0.15"].setting == world.baseline
-    assert int(world.seen.sum()) <= world.budget
-
-
-def test_a_study_takes_the_setting_that_stands_out() -> None:
-    settings = [{"a": a, "b": b} for a in range(4) for b in range(4)]
-    scores = np.zeros((16, 20))
-    scores[9] = 1.0
-    world = World(settings, 0, scores, scores.mean(1), scores.size)
-    assert study_picks(world, 1, [0.15])["0.15"].setting == 9
-
-
-def test_equal_scores_leave_the_baseline() -> None:
-    settings = [{"a": a, "b": b} for a in "xyz" for b in "uv"]
-    world = World(settings, 2, np.full((6, 20), 0.5), np.full(6, 0.5), 120)
-    pick = study_picks(world, 0, [0.15])["0.15"]
-    assert pick.setting == 2
-    assert pick.expected == pytest.approx(0.5)
-
-
-def test_a_study_of_a_pool_tries_its_settings_alone() -> None:
-    """Half of the combinations are there: an answer to another one would be an error of the table."""
-    rng = np.random.default_rng(2)
-    settings = [{"a": a, "b": b, "c": c} for a in "uvw" for b in "xyz" for c in "pqr"]
-    settings = [settings[i] for i in rng.permutation(27)[:14]]
-    scores = (rng.random((14, 30)) < rng.random((14, 1))).astype(float)
-    world = World(settings, 0, scores, scores.mean(1), 300)
-    pick = study_picks(world, 3, [0.15])["0.15"]
-    assert int(world.seen.sum()) <= 300
-    assert scores[pick.setting].mean() >= scores[0].mean() - 0.1
-    assert int(world.seen.any(axis=1).sum()) > 3
-
-
-@thorough
-def test_a_study_repeats_itself() -> None:
-    picks = [study_picks(kind_world("ties", 5, 0.1), 7, [0.15, 1.0]) for _ in range(2)]
-    assert picks[0] == picks[1]

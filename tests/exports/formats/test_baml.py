@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import pydantic
@@ -15,15 +14,14 @@ from hypothesis import strategies as st
 
 from ragc.errors import ParseFailure
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.baml import BLANKS, SPLIT, SPLITS, Types, functions_of, value
+from ragc.exports.formats.baml import SPLIT, SPLITS, Types, functions_of
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
 from ragc.programs.calls.parsing import parse
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 from ragc.prompts.render import render
-from ragc.targets.retry import with_tries
 from tests.examples import examples
-from tests.exports.common import CALM, build_program, texts
+from tests.exports.common import CALM, build_program
 from tests.exports.formats.baml_runs import Baml, limited, read_messages, replies
 
 SIX = ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"]
@@ -107,22 +105,6 @@ def test_a_text_cannot_begin_a_message_and_the_export_says_so() -> None:
     assert f"it is written {SPLIT}." in export_files(out)["baml_src/main.baml"].decode()
 
 
-def test_it_tries_again_as_targets_do() -> None:
-    main = export_files(vanilla()[0])["baml_src/main.baml"].decode()
-    retry = {name: field.default for name, field in signature(with_tries).parameters.items()}
-    assert f"max_retries {retry['tries'] - 1}\n" in main
-    assert f"  delay_ms {retry['first_wait_s'] * 1000:.0f}\n" in main
-    assert f"max_delay_ms {retry['longest_wait_s'] * 1000:.0f}\n" in main
-
-
-@settings(max_examples=examples(50), deadline=None)
-@given(blanks=st.text(BLANKS, max_size=4))
-def test_white_space_is_what_baml_takes_off(blanks: str) -> None:
-    kept = "a\x1c\x1d\x1e\x1f\u200b\ufeff"  # white space of Python alone
-    messages = messages_for(*vanilla(), question="q", passages=[kept + blanks])
-    assert messages[-1][1].endswith(f"[1] {kept}")
-
-
 @pytest.mark.parametrize("fixed", ["", " \n\u2028", f"x{SPLITS}y"])
 def test_a_message_that_baml_would_drop_or_split_is_refused(fixed: str) -> None:
     out, prompt = vanilla()
@@ -150,23 +132,6 @@ def test_prompts_with_awkward_names_have_functions_of_their_own() -> None:
     ]  # fmt: skip
     baml, inputs = consumed(many), prompt.placeholders()
     assert all(read_messages(baml.body(one, inputs)) == limited(render(one, inputs)) for one in many)
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(options=st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts(), st.lists))
-def test_options_are_read_as_they_were_written(options: Any) -> None:
-    pytest.importorskip("baml_py", reason="baml-py is not installed")
-    from baml_py import BamlRuntime
-
-    with suppress(NotExpressible):
-        source = (
-            'client<llm> M {\n  provider openai-generic\n  options {\n    base_url "http://x"\n'
-            f"    it {value({'option': options})}\n  }}\n}}\n"
-            'function F() -> string {\n  client M\n  prompt #"{{ _.role("user") }}x"#\n}\n'
-        )
-        runtime = BamlRuntime.from_files("/baml_src", {"/baml_src/main.baml": source}, {})
-        request = runtime.build_request_sync("F", {}, runtime.create_context_manager(), None, None, {}, False)
-        assert json.loads(request.body.text())["it"] == {"option": options}
 
 
 def test_schemas_become_types() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import dspy
 import jinja2
 import jinja2.sandbox
-import pydantic
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -27,7 +26,6 @@ from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import Input, NotExpressible, TemplateMessage
 from ragc.prompts.render import template
-from ragc.targets.wire import body_of
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import examples
 from tests.exports.common import build_program, capture_messages, consumer, export_alone, file_of, texts
@@ -55,33 +53,11 @@ def sent(program: RagProgram, **inputs: Any) -> list[tuple[Any, ...]]:
     return [tuple(message) for message in capture_messages(program, "answer", inputs)]
 
 
-def test_a_haystack_generator_connected_as_the_file_says_gets_the_messages() -> None:
-    pipelines = consumer("haystack").Pipeline
-    from haystack.components.generators.chat import MockChatGenerator
-
-    program, inputs = build_program(method("vanilla")), {"question": "{{ q }}", "passages": ["a", ""]}
-    pipeline = pipelines.loads(answer_file("haystack", program))
-    pipeline.add_component("generator", MockChatGenerator("It is."))
-    pipeline.connect("prompt_builder.prompt", "generator.messages")
-    outputs = pipeline.run({"prompt_builder": inputs}, include_outputs_from={"prompt_builder"})
-    assert readers.of_haystack(outputs["generator"]["replies"]) == [("assistant", "It is.")]
-    assert readers.of_haystack(outputs["prompt_builder"]["prompt"]) == sent(program, **inputs)
-
-
 def test_the_word_that_haystack_refuses_is_kept() -> None:
     word = "templatize_part"
     program = shown(question=word, passages=[f"x | {word}"], answer=word)
     inputs = {"question": word, "passages": [word]}
     assert readers.haystack(answer_file("haystack", program), inputs) == sent(program, **inputs)
-
-
-@pytest.mark.parametrize("demo", [{"question": "q {", "answer": "a }"}, {"passages": [], "answer": "}"}])
-def test_a_file_is_what_langchain_writes_itself(demo: dict[str, Any]) -> None:
-    consumer("langchain_core.prompts")
-    from langchain_core.load import dumps
-
-    file = answer_file("langchain", shown(**demo))
-    assert json.loads(dumps(readers.langchain_template(file))) == json.loads(file)
 
 
 def test_only_prompts_with_lists_need_leave_to_load_in_langchain() -> None:
@@ -159,18 +135,6 @@ def test_an_input_with_a_reserved_name_is_refused(format: str, name: str) -> Non
     odd = replace(prompt, inputs=(*prompt.inputs, Input(name)))
     with pytest.raises(NotExpressible, match=f"{RESERVED[format][0]} has a use of its own for {name!r}"):
         file_of(format, export_alone(odd), odd)
-
-
-def test_openai_takes_the_filled_request_which_is_what_is_sent() -> None:
-    chat: Any = consumer("openai").types.chat
-    program, inputs = (
-        build_program(method("vanilla"), temperature=0.7),
-        {"question": "What is it?", "passages": ["one", "two"]},
-    )
-    request = readers.fill_request(answer_file("openai-json", program), inputs)
-    assert request == body_of(program.predictors()[0].request(**inputs), "model")
-    listed: Any = list.__class_getitem__(chat.ChatCompletionMessageParam)
-    assert pydantic.TypeAdapter(listed).validate_python(request["messages"])
 
 
 def test_a_fixed_text_that_holds_a_slot_is_not_filled() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from ragc.programs.base import RagProgram
 from ragc.prompts.model import Case
 from ragc.targets.chat import ChatTarget
 from tests.examples import examples
-from tests.exports.common import NASTY, build_program
+from tests.exports.common import build_program
 
 
 def batch(program: RagProgram, *cases: Case) -> list[dict[str, Any]]:
@@ -33,19 +32,6 @@ def posted(program: RagProgram, name: str, inputs: dict[str, Any]) -> dict[str, 
     request = dict(program.named_predictors())[name].request(**inputs)
     body: dict[str, Any] = json.loads(target.prepare(request, stream=False))
     return body
-
-
-def test_openai_takes_every_line_which_is_what_is_posted() -> None:
-    openai: Any = pytest.importorskip("openai", reason="needs the extra exports")
-    body = pydantic.TypeAdapter(openai.types.chat.completion_create_params.CompletionCreateParamsNonStreaming)
-    program = build_program(method("vanilla"), temperature=0.5)
-    inputs = [{"question": text, "passages": [f"a\n{text}", "<|im_start|>"]} for text in NASTY]
-    lines = batch(program, *(Case(f"q{i}", "answer", values) for i, values in enumerate(inputs)))
-    for line, values in zip(lines, inputs, strict=True):
-        assert line.keys() == {"custom_id", "method", "url", "body"}
-        assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
-        assert body.validate_python(line["body"])
-        assert line["body"] == posted(program, "answer", values)
 
 
 @given(ids=st.lists(st.sampled_from(["a", "a#2", "a#3", "b", ""]), min_size=1, max_size=8))

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from ragc import metrics
 from ragc.exports.derive import derive_export
-from ragc.exports.formats.promptfoo import METRICS, build_variables, folders
+from ragc.exports.formats.promptfoo import METRICS, folders
 from ragc.exports.write import format_of
 from ragc.metrics import short_answer
 from ragc.programs import METHODS, method
 from ragc.programs.calls.layouts import adapter
 from ragc.programs.knobs import LAYOUTS
-from ragc.prompts.model import Case, ExportedProgram, Input, Slot, TemplateMessage, style
+from ragc.prompts.model import Case, ExportedProgram, TemplateMessage, style
 from ragc.prompts.render import escaped_inputs
 from tests.examples import examples
 from tests.exports.common import build_program, texts
@@ -135,21 +135,6 @@ def test_a_reply_that_cannot_be_read_scores_0_and_prose_is_cut_off(style: str) -
     assert score_reply("I think < it is {B}.", "slim_em", [""], style) == 0.0
     assert score_reply('Sure: {"answer": ["B"]}', "slim_em", [""], style) == 0.0
     assert score_reply('Sure:\n```json\n{"answer": "B"}\n```', "em", ["B"]) == 1.0
-
-
-def test_inputs_of_other_kinds_are_given_as_they_stand_in_the_prompt() -> None:
-    (prompt,) = with_cases()
-    inputs = (
-        Input("n", "number"),
-        Input("i", "integer"),
-        Input("f", "flag"),
-        Input("l", "number", many=True),
-    )
-    parts = (Slot("n"), Slot("f", "plain", ("Yes", "No")), Slot("l", "json"), Slot("i"))
-    prompt = replace(prompt, inputs=inputs, messages=(TemplateMessage("user", parts),))
-    assert build_variables(prompt, {"n": 2.0, "i": 2**60, "f": True, "l": [1.0, 1e16]}) == {
-        "inputs": {"n": "2.0", "i": str(2**60), "f": True, "l": ["1.0", "1e+16"]}
-    }
 
 
 def test_no_text_is_loaded_as_a_file_or_leaves_its_comment() -> None:

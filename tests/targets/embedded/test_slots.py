@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from ragc.targets.embedded import slots
 from ragc.targets.embedded.slots import LONG, Slots
 
 A, B = "a" * LONG, "b" * LONG
@@ -50,25 +47,6 @@ def test_a_beginning_is_saved_once_and_restored_by_other_slots(tmp_path: Path) -
     assert engine.done == [(first, "save"), (other, "restore")]
 
 
-def test_a_later_process_restores_what_an_earlier_one_saved(tmp_path: Path) -> None:
-    ask(Engine(tmp_path).slots(1), [A])
-    later = Engine(tmp_path)
-    ask(later.slots(1), [A, B, "short"])
-    ask(later.slots(1, "another engine"), [A])
-    assert [action for _, action in later.done] == ["restore", "save", "save"]
-
-
-def test_others_wait_for_the_first_of_a_beginning_and_nobody_else_does(tmp_path: Path) -> None:
-    own = Engine(tmp_path).slots(3)
-    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
-        stack.enter_context(own.take(A))
-        waiting = pool.submit(ask, own, [A])
-        assert pool.submit(ask, own, [B]).result(10)
-        assert not waiting.done()
-        stack.close()
-        assert waiting.result(10)
-
-
 def test_a_state_that_cannot_be_written_or_read_costs_no_answer(tmp_path: Path) -> None:
     engine = Engine(tmp_path, works=False)
     assert ask(engine.slots(1), [A, B, A]) == [0, 0, 0]
@@ -81,9 +59,3 @@ def test_an_error_frees_the_slot_and_leaves_no_state(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), own.take(A):
         raise ZeroDivisionError
     assert ask(own, [A]) == [0]
-
-
-def test_the_least_recently_used_states_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "MOST_BYTES", 250)
-    ask(Engine(tmp_path).slots(1), [A, B, "c" * LONG, "d" * LONG])
-    assert len(list(tmp_path.glob("*.state"))) == 2

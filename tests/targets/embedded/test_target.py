@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragc.errors import TargetUnavailable, UsageError
-from ragc.targets.embedded.target import EmbeddedTarget, cores, grammar, is_full, with_limits
+from ragc.targets.embedded.target import EmbeddedTarget, grammar, with_limits
 
 PLAIN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
@@ -50,12 +50,6 @@ def test_a_schema_gets_the_limits_that_it_lacks_and_keeps_its_own() -> None:
     assert list(parts) == list(Zoo.model_fields)
 
 
-def test_a_string_that_our_own_limit_closed_counts_as_cut() -> None:
-    assert is_full({"a": ["x" * 160]}, 64)
-    assert is_full(list(range(8)), 64)
-    assert not is_full({"a": ["x", 160, None]}, 64)
-
-
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(TargetUnavailable, match=r"There is no file .*none\.gguf; name a GGUF file"):
         asyncio.run(EmbeddedTarget(tmp_path / "none.gguf").open())
@@ -86,8 +80,3 @@ def test_options_that_cannot_be_are_refused() -> None:
     for options in wrong:
         with pytest.raises(UsageError):
             EmbeddedTarget(**options)
-
-
-def test_tokens_are_bounded_until_it_is_open() -> None:
-    assert EmbeddedTarget().count_tokens("four" * 10) >= 10
-    assert cores() >= 1

@@ -11,7 +11,6 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.compiled.base import load
-from ragc.core.files import Foreign
 from ragc.errors import NothingAnswered
 from tests.optimizers.colours import begun, written
 from tests.support.rows import read_rows
@@ -81,10 +80,3 @@ def test_a_demonstration_that_lacks_a_field_is_counted(copied: Path, tmp_path: P
     data = ragc.training_data("demonstrations", copied, out=tmp_path / "demos.jsonl")
     assert data.drops == {"a demonstration without all fields of its call": 1}
     assert len(data.rows) == 1
-
-
-def test_files_of_others_stay(compiled: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").write_text("{}\n")
-    with pytest.raises(Foreign):
-        ragc.training_data("demonstrations", compiled, out=tmp_path / "mine.jsonl")
-    assert (tmp_path / "mine.jsonl").read_text() == "{}\n"

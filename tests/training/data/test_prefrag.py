@@ -12,7 +12,6 @@ import pytest
 
 from ragc.errors import NothingAnswered, RagcError, UsageError
 from ragc.targets.base import ChatRequest
-from ragc.training.data.prefrag import mix
 from tests.support.requests import inputs_of
 from tests.training.data.common import (
     Answering,
@@ -128,15 +127,6 @@ def test_a_pair_is_of_what_the_teacher_picked_and_one_that_differs(make: Make) -
     assert inputs_of(picks[0]).startswith("Reference: at 0.5 and 0.5\nCandidates:\n[1] at 0.1 and 0.1\n[2]")
 
 
-def test_equal_analyses_are_one_candidate_and_one_candidate_needs_no_pick(make: Make) -> None:
-    def status(request: ChatRequest) -> dict[str, Any]:
-        return {"analysis": "The same.", "status": request.sampling.temperature < 0.9}
-
-    models = targets(main=small(status), teacher=teacher(true=True))
-    assert make(models, sets=("training_data.true_share=1",)).classes == {"true": 8}
-    assert not any("number" in fields(r) for r in models["teacher"].requests)
-
-
 DROPS: dict[str, tuple[Answering | None, Answering]] = {
     "no sample differs from the teacher": (lambda r: {"analysis": "a", "status": True}, teacher(true=True)),
     "no sample agrees with the teacher": (lambda r: {"analysis": "a", "status": True}, teacher(true=False)),
@@ -156,18 +146,6 @@ def test_a_question_without_a_pair_says_why(make: Make, folder: Path, reason: st
     assert not list(folder.glob("rows.*"))
 
 
-def test_of_several_pairs_of_a_question_one_is_drawn(make: Make) -> None:
-    def wanders(request: ChatRequest) -> dict[str, Any] | str:
-        searches = inputs_of(request).count("Search:")
-        if "step" in fields(request) and searches == 2:
-            return {"thought": "more", "step": {"action": "search", "action_input": "person lives"}}
-        return small()(request)
-
-    data = make(targets(main=wanders, teacher=teacher(true=True)), sets=("training_data.true_share=1",))
-    assert data.classes == {"true": 8}
-    assert data.drops == {"another pair of the same question was drawn": 8}
-
-
 def test_a_question_without_a_second_search_has_nothing_to_compare(make: Make) -> None:
     def answer(request: ChatRequest) -> dict[str, Any]:
         return {"thought": "known", "step": {"action": "finish", "answer": "red"}}
@@ -185,25 +163,6 @@ def test_a_teacher_that_always_says_the_same_leaves_no_mix(make: Make, folder: P
     assert not list(folder.glob("rows.*"))
     again = targets(main=small(), teacher=teacher(true=True))
     assert make(again, sets=("training_data.true_share=1",)).counters["sent"] == 0
-
-
-@pytest.mark.parametrize(
-    ("most", "share", "true", "false", "classes"),
-    [
-        (4000, 0.75, 9000, 5000, (3000, 1000)),
-        (4000, 0.75, 9, 2, (8, 2)),
-        (4000, 0.75, 3, 9, (3, 1)),
-        (4, 0.75, 100, 100, (3, 1)),
-        (4000, 0.75, 9, 0, (0, 0)),
-        (4000, 0.75, 1, 1, (1, 1)),
-        (4000, 1.0, 9, 5, (9, 0)),
-        (4000, 0.0, 9, 5, (0, 5)),
-        (1, 0.75, 9, 5, (0, 0)),
-        (4000, 0.75, 0, 0, (0, 0)),
-    ],
-)
-def test_the_mix_of_classes(most: int, share: float, true: int, false: int, classes: tuple[int, int]) -> None:
-    assert mix(most, share, true, false) == classes
 
 
 def test_what_is_left_out_for_the_mix_is_counted(make: Make) -> None:

@@ -14,11 +14,9 @@ from filelock import FileLock
 
 from ragc.cli.main import main
 from ragc.core import extras
-from ragc.core.progress import SILENT
 from ragc.errors import UsageError
 from ragc.training.finetune import train
-from ragc.training.finetune.base_models import resolve
-from ragc.training.finetune.train import Trained, check_base, examples, leave_out_long, markdown
+from ragc.training.finetune.train import Trained, check_base, leave_out_long, markdown
 
 ROW = {"prompt": "Sky?", "completion": " blue"}
 CONFIG = 'base = "model"\ndata = "rows.jsonl"\nmethod = "sft"\nsteps = 4\n'
@@ -110,22 +108,6 @@ def test_a_base_that_cannot_say_the_rows_is_refused(row: Any, template: str, pro
 
 
 @pytest.mark.parametrize(
-    ("template", "n"), [("{{ messages }}", 2), ("{%- generation -%}x{% endgeneration %}", 1)]
-)
-def test_examples_learn_each_reply_once(template: str, n: int) -> None:
-    roles, texts = ("user", "assistant") * 2, "abcd"
-    chat = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
-    rows = list(examples([{"messages": chat}], SimpleNamespace(chat_template=template)))
-    assert len(rows) == n
-    if n == 2:
-        assert rows == [
-            {"prompt": chat[:1], "completion": [chat[1]]},
-            {"prompt": chat[:3], "completion": [chat[3]]},
-        ]
-    assert list(examples([ROW], SimpleNamespace(chat_template=template))) == [ROW]
-
-
-@pytest.mark.parametrize(
     "columns",
     [
         {"input_ids": [[1, 2], [1, 2, 3, 4]]},
@@ -206,13 +188,6 @@ def test_libraries_can_be_kept_from_reporting_before_they_are_imported() -> None
     code = f"import sys, ragc.training.finetune.train; print({too_early})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-def test_bases_are_told_apart_by_their_weights(folder: Path) -> None:
-    before = resolve(str(folder / "model"), SILENT)
-    (folder / "model/model.safetensors").write_bytes(b"other")
-    assert before.digest != resolve(str(folder / "model"), SILENT).digest
-    assert resolve("owner/name", SILENT).digest == ""
 
 
 def test_card_says_what_was_trained_and_holds_no_control_characters() -> None:

@@ -231,14 +231,6 @@ def test_wrong_names_and_values_are_told() -> None:
         module.messages("answer", question="q", passages="p")
 
 
-def test_another_model_may_be_asked_and_a_body_is_the_callers_own() -> None:
-    module = load_module(derive_export(build_program(method("vanilla"))))
-    body = module.request("answer", model="other", question="q", passages=[])
-    assert body["model"] == "other"
-    body["response_format"]["json_schema"]["schema"].clear()
-    assert module.parse("answer", '{"answer": "a"}') == {"answer": "a"}
-
-
 @pytest.mark.parametrize(
     ("signature", "why"),
     [
