@@ -160,7 +160,10 @@ def test_failures_are_not_stored_and_a_cancelled_caller_loses_nothing(store_plac
         for _ in range(2):
             with pytest.raises(ValueError, match="no"):
                 await store.get_or_call("failing", fail)
-        slow = partial(asyncio.sleep, 0.02, "1")
+
+        async def slow() -> str:
+            return await asyncio.sleep(0.02, "1")
+
         waiting = asyncio.ensure_future(store.get_or_call("slow", slow))
         await asyncio.sleep(0)
         waiting.cancel()

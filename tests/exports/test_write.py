@@ -153,6 +153,7 @@ def test_the_lines_run_and_give_what_is_sent(id: str, several: bool, tmp_path: P
 
 def test_the_python_file_is_imported_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     program = derive_export(VANILLA)
     report = export(program, "python", tmp_path / "my-prompts.py")
     body = run_lines(report.loading["python"])["body"]

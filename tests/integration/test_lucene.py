@@ -179,7 +179,7 @@ def test_an_interrupt_stays_one_and_nothing_else_is_imported(tmp_path: Path) -> 
 def test_what_cannot_be_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'english'"):
         LuceneSource(PASSAGES, analyzer="englsh")
-    bad: dict[str, Any]
+    bad: Any
     for bad in ({"k1": -1.0}, {"b": 1.5}, {"title_boost": -0.1}, {"title_boost": float("nan")}):
         with pytest.raises(UsageError):
             LuceneSource(PASSAGES, **bad)

@@ -107,15 +107,17 @@ def planted_socket(path: Path) -> None:
         unbound.bind(str(path))
 
 
+def planted_link(folder: Path) -> None:
+    (folder / "recipe.toml").write_text("")
+    (folder / "out").symlink_to("recipe.toml")
+
+
 OUTS: dict[str, Callable[[Path], object]] = {
     "a link to itself": lambda at: (at / "out").symlink_to("out"),
     "a file": lambda at: (at / "out").write_text("mine"),
     "a fifo": lambda at: os.mkfifo(at / "out"),
     "a socket": lambda at: planted_socket(at / "out"),
-    "a link to a recipe": lambda at: (
-        (at / "recipe.toml").write_text(""),
-        (at / "out").symlink_to("recipe.toml"),
-    ),
+    "a link to a recipe": planted_link,
     "a folder of others": lambda at: planted_folder(at / "out"),
 }
 

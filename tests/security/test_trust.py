@@ -464,6 +464,11 @@ def record_of(directory: Path) -> Path:
     return entry
 
 
+def pipe_at(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -476,7 +481,7 @@ def record_of(directory: Path) -> Path:
         lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         lambda path: (path.rename(path.with_suffix(".kept")), path.symlink_to(path.with_suffix(".kept"))),
-        lambda path: (path.unlink(), os.mkfifo(path)),
+        pipe_at,
         lambda path: (path.unlink(), path.mkdir()),
     ],
 )

@@ -34,7 +34,7 @@ def rule(path: Path, boxes: Sequence[tuple[float, float, float, float]]) -> Path
 
 
 def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
-    lines = [
+    lines: list[Any] = [
         (10, 700, PROSE), (10, 655, "Part", 65), (10, 655, "Use", 165), (10, 622, "Valve", 65),
         (10, 627, "stops the", 165), (10, 615, "flow", 165), (10, 595, "Pump", 65), (10, 560, PROSE),
     ]  # fmt: skip
