@@ -258,7 +258,7 @@ def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -
     columns = varied([trial.params for trial in scored])
     if len(scored) < MIN_TRIALS or len({trial.values[metric] for trial in scored}) == 1 or not columns:
         return []
-    columns = {
+    shown: dict[str, list[Any]] = {
         name: values if all(map(is_number, values)) else list(map(str, values))
         for name, values in columns.items()
     }
@@ -266,11 +266,11 @@ def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -
         name: optuna.distributions.FloatDistribution(min(values), max(values))
         if is_number(values[0])
         else optuna.distributions.CategoricalDistribution(sorted(set(values)))
-        for name, values in columns.items()
+        for name, values in shown.items()
     }
     study = optuna.create_study(direction="maximize" if more_is_better else "minimize")
-    for trial, *chosen in zip(scored, *columns.values(), strict=True):
-        params, value = dict(zip(columns, chosen, strict=True)), trial.values[metric]
+    for trial, *chosen in zip(scored, *shown.values(), strict=True):
+        params, value = dict(zip(shown, chosen, strict=True)), trial.values[metric]
         study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=spaces))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a choice was tried once only; the page says it of all
