@@ -120,7 +120,7 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     empty = [str(number) for number, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
         raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
-    pages = _without_edges(pages, labels)
+    pages = _without_chapter_heads(_without_edges(pages, labels), labels)
     listing = [str(number) for number, page in enumerate(pages, 1) if _is_listing(page, len(pages))]
     if len(listing) + len(empty) < len(pages):
         pages = [[] if str(number) in listing else page for number, page in enumerate(pages, 1)]
@@ -270,6 +270,47 @@ def _without_edges(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> 
         body = [line for line in keyed if line not in left_out]
         bodies.append(body if any(re.search(r"[^\W\d_]", line.text) for line in body) else list(keyed))
     return bodies
+
+
+def _without_chapter_heads(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> list[list[_Line]]:
+    """Returns the lines without running heads and feet that change with the chapter.
+
+    They stand apart at one place at the edge of most pages, no larger than the running text. One of their
+    ends, without the number of the page, is also at that place on one of the two pages before or after.
+    """
+    letters = Counter[float]()
+    for line in chain(*pages):
+        letters[line.size] += len(line.text)
+    body = max(letters, key=lambda size: letters[size], default=0.0)
+    heads = list[dict[_Line, tuple[int, set[str]]]]()
+    for page, numbers in zip(pages, labels, strict=True):
+        order = sorted(page, key=lambda line: -line.top)
+        number = "|".join(map(re.escape, numbers))
+        heads.append({})
+        for line, next_line in (order[:2], order[:-3:-1]) if len(order) > 2 else ():
+            is_apart = max(next_line.bottom - line.top, line.bottom - next_line.top) > line.top - line.bottom
+            if is_apart and line.size <= body and not line.is_table:
+                ends = {
+                    re.sub(rf"^(?:{number})\b\W*|\W*\b(?:{number})$", "", part)
+                    for part in (line.parts[0], line.parts[-1])
+                }
+                heads[-1][line] = round(line.top / 6), {end for end in ends if re.search(r"[^\W\d_]", end)}
+    repeated = list[dict[_Line, int]]()
+    for number, candidates in enumerate(heads):
+        near = [*heads[max(0, number - 2) : number], *heads[number + 1 : number + 3]]
+        others = {(place, end) for page in near for place, ends in page.values() for end in ends}
+        repeated.append(
+            {
+                line: place
+                for line, (place, ends) in candidates.items()
+                if any((place, end) in others for end in ends)
+            }
+        )
+    seen = Counter(place for page in repeated for place in page.values())
+    return [
+        [line for line in page if line not in heads or 2 * seen[heads[line]] <= len(pages)]
+        for page, heads in zip(pages, repeated, strict=True)
+    ]
 
 
 def _is_listing(lines: Sequence[_Line], pages: int) -> bool:

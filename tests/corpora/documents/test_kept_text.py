@@ -56,6 +56,23 @@ def test_running_heads_with_the_page_number_go(tmp_path: Path) -> None:
     assert pages(tmp_path / "a.pdf", *sheets) == [f"Words of sheet {w}." for w in "abcd"]
 
 
+def test_running_heads_that_change_with_the_chapter_go_and_titles_of_slides_stay(tmp_path: Path) -> None:
+    def sheets(size: float) -> list[list[Line]]:
+        heads = [f"Chapter {n // 3}. {'ABC'[n // 3]} story {n}" for n in range(1, 9)]
+        return [
+            [
+                (size, 800, head),
+                *((10.0, 700 - 12 * n, f"Line {n} of sheet {head[-1]} says more.") for n in range(3)),
+            ]
+            for head in heads
+        ]
+
+    book = pdf.read(write_pdf(tmp_path / "book.pdf", sheets(9.0)))
+    assert [page.text.startswith("Line 0") for page in book.pages] == [True] * 8
+    slides = pdf.read(write_pdf(tmp_path / "slides.pdf", sheets(20.0)))
+    assert all("story" in page.text for page in slides.pages)
+
+
 def test_tables_of_contents_and_indexes_are_no_pages(tmp_path: Path) -> None:
     contents = [f"Chapter of {w} . . . . . . . {n}" for n, w in enumerate("abcdef", 1)]
     index = [f"{w}, {n}, {n + 1}" for n, w in enumerate(("amber", "birch", "cedar", "dune", "elm", "fir"), 1)]
