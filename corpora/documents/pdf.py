@@ -25,6 +25,7 @@ from ragc.corpora.documents.base import (
     Document,
     Page,
     UnreadableDocument,
+    continued,
     escaped,
     lowered,
     raised,
@@ -64,6 +65,12 @@ MAX_CELL = 28
 MIN_OF_A_STYLE = 5
 """The fewest entries of the outline that make other lines of their style headings."""
 
+FIXED_PITCH = 1
+"""The flag of a font whose letters are all of one width, in the format PDF."""
+
+FIRST_SQUARE = "\u2e80"
+"""The first of the letters of Chinese and Japanese, which are of one width in running text too."""
+
 _PAGE_NUMBER = (
     r"\W*(?:page|pag|página|pagina|seite|side|sida|strona|стр|第)?\W*(?:{})"
     r"\W*(?:(?:of|von|de|sur|af|av|z|из)?\W*\d+)?\W*(?:页|頁|ページ)?\W*"
@@ -86,6 +93,7 @@ class _Line(NamedTuple):
     bottom: float
     left: float
     is_table: bool = False
+    is_code: bool = False
 
     @property
     def text(self) -> str:
@@ -138,7 +146,12 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         for segment in _segments(lines):
             blocks += [segment] if isinstance(segment, str) else []
             for level, text in () if isinstance(segment, str) else _blocks(segment, outline[number], levels):
-                blocks.append(f"{'#' * min(level, 6)} {text}" if level else escaped(text))
+                lines_of_text = (
+                    [f"{'#' * min(level, 6)} {' '.join(text.split())}"]
+                    if level
+                    else map(escaped, text.split("\n"))
+                )
+                blocks.append("\n".join(lines_of_text))
                 if level:
                     section = {above: section[above] for above in section if above < level} | {level: text}
         if blocks:
@@ -153,17 +166,18 @@ def _lines(document: Any, page: Any) -> list[_Line]:
     import pypdfium2.raw as raw
 
     text_page, box, rows = page.get_textpage(), raw.FS_RECTF(), [list[Letter]()]
-    name, value = ctypes.create_string_buffer(128), (ctypes.c_ushort * 2048)()
+    name, value, flags = ctypes.create_string_buffer(128), (ctypes.c_ushort * 2048)(), ctypes.c_int()
     for position in range(text_page.count_chars()):
         text = chr(raw.FPDFText_GetUnicode(text_page, position))
         raw.FPDFText_GetLooseCharBox(text_page, position, box)
         size = raw.FPDFText_GetFontSize(text_page, position)
-        raw.FPDFText_GetFontInfo(text_page, position, name, len(name), None)
+        raw.FPDFText_GetFontInfo(text_page, position, name, len(name), flags)
         size, is_bold = round(size if size > 2 else box.top - box.bottom, 1), _is_bold(name.value)
         if text == "\n":
             rows.append([])
         elif text != "\r":
-            rows[-1].append(Letter(text, box.left, box.bottom, box.right, box.top, size, is_bold))
+            place = box.left, box.bottom, box.right, box.top
+            rows[-1].append(Letter(text, *place, size, is_bold, is_fixed=bool(flags.value & FIXED_PITCH)))
     lines = list[list[Letter]]()
     for row in filter(None, rows):
         end = lines[-1][-1].right if lines else inf
@@ -236,8 +250,16 @@ def _line(letters: Sequence[Letter]) -> _Line:
         write("".join("\t" * (id(letter) in gaps) + letter.text for letter in run)) for write, run in runs
     )
     parts = tuple(" ".join(part.split()) for part in text.split("\t"))
+    fixed = sum(letter.is_fixed for letter in visible)
+    is_western = all(letter.text < FIRST_SQUARE for letter in visible)
     return _Line(
-        parts, size, all(letter.is_bold for letter in visible), usual.top, usual.bottom, visible[0].left
+        parts,
+        size,
+        all(letter.is_bold for letter in visible),
+        usual.top,
+        usual.bottom,
+        visible[0].left,
+        is_code=is_western and (fixed >= 0.9 * len(visible) or is_code(visible)),
     )
 
 
@@ -425,5 +447,8 @@ def _begins(above: _Line, line: _Line, usual_gap: float) -> bool:
 
 
 def _joined(lines: Sequence[_Line]) -> str:
-    """Returns lines as one; words that were broken at the end of a line are joined."""
-    return re.sub("[\x02\ufffe\xad]\\s*", "", " ".join(line.text for line in lines))
+    """Returns lines as one; words that were broken at the end of a line are joined, lines of code are not."""
+    text = lines[0].text
+    for above, line in pairwise(lines):
+        text = f"{text}\n{line.text}" if above.is_code and line.is_code else continued(text, line.text)
+    return re.sub("[\x02\ufffe\xad]\\s*", "", text)
