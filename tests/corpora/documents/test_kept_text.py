@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -360,6 +361,46 @@ def test_word_keeps_text_in_controls_insertions_fields_and_nested_tables(tmp_pat
     assert word(tmp_path / "a.docx", body).split("\n\n") == [
         "Leave is thirty days a year", "Signed by the board.", "| Grade | A 30 |\n| --- | --- |",
     ]  # fmt: skip
+
+
+def test_text_that_is_struck_out_is_left_out(tmp_path: Path) -> None:
+    runs = run("Salmon ", "<w:strike/>") + run("Trout ", "<w:dstrike w:val='true'/>")
+    runs += run("Sold out", "<w:strike w:val='0'/>")
+    assert word(tmp_path / "a.docx", f"<w:p>{runs}</w:p>") == "Sold out"
+
+
+def test_a_strict_word_document_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    word(tmp_path / "a.docx", f"<w:p>{run('Words')}</w:p>")
+    ordinary, strict = (
+        "http://schemas.openxmlformats.org/officeDocument/2006/",
+        "http://purl.oclc.org/ooxml/officeDocument/",
+    )
+    with ZipFile(tmp_path / "a.docx") as source, ZipFile(tmp_path / "b.docx", "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(ordinary.encode(), strict.encode()))
+    with pytest.raises(UnreadableDocument, match=r"Strict Open XML.*save it as an ordinary Word document"):
+        office.read_word(tmp_path / "b.docx")
+
+
+def test_charts_of_slides_are_tables(tmp_path: Path) -> None:
+    from pptx import Presentation
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+
+    presentation: Any = Presentation()
+    data = CategoryChartData()
+    data.categories = ["East", "West"]
+    data.add_series("2024", (19.2, 0.1 + 0.2))
+    data.add_series("2025", (22, None))
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 5_000_000, 4_000_000, data).chart
+    chart.chart_title.text_frame.text = "Revenue"
+    presentation.save(str(tmp_path / "a.pptx"))
+    (page,) = office.read_slides(tmp_path / "a.pptx").pages
+    assert (
+        page.text
+        == "Revenue\n\n|  | 2024 | 2025 |\n| --- | --- | --- |\n| East | 19.2 | 22 |\n| West | 0.3 |  |"
+    )
 
 
 def test_merged_cells_of_word_are_filled(tmp_path: Path) -> None:
