@@ -190,8 +190,8 @@ def _chart(chart: Any) -> Iterator[str]:
         categories = _points(node, "cat") | _points(node, "xVal")
         values = _points(node, "val") | _points(node, "yVal")
         series[tuple(categories.items())].append((name, values))
-    for categories, columns in series.items():
-        labels = dict(categories)
+    for points, columns in series.items():
+        labels = dict(points)
         numbers = sorted({*labels, *(number for _, values in columns for number in values)})
         rows = [(labels.get(n, ""), *(values.get(n, "") for _, values in columns)) for n in numbers]
         yield table([("", *(name for name, _ in columns)), *rows])

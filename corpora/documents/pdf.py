@@ -75,6 +75,7 @@ _PAGE_NUMBER = (
     r"\W*(?:page|pag|página|pagina|seite|side|sida|strona|стр|第)?\W*(?:{})"
     r"\W*(?:(?:of|von|de|sur|af|av|z|из)?\W*\d+)?\W*(?:页|頁|ページ)?\W*"
 )
+_OWN_NUMBER = re.compile(r"\d{4}|[^\W\d_].*\d{3}")
 _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
@@ -298,7 +299,8 @@ def _without_chapter_heads(pages: Sequence[list[_Line]], labels: Sequence[set[st
     """Returns the lines without running heads and feet that change with the chapter.
 
     They stand apart at one place at the edge of most pages, no larger than the running text. One of their
-    ends, without the number of the page, is also at that place on one of the two pages before or after.
+    parts, without the number of the page, is also at that place on one of the two pages before or after. A
+    line whose other parts have a number like that of an invoice is none.
     """
     letters = Counter[float]()
     for line in chain(*pages):
@@ -307,31 +309,28 @@ def _without_chapter_heads(pages: Sequence[list[_Line]], labels: Sequence[set[st
     heads = list[dict[_Line, tuple[int, set[str]]]]()
     for page, numbers in zip(pages, labels, strict=True):
         order = sorted(page, key=lambda line: -line.top)
-        number = "|".join(map(re.escape, numbers))
+        own_number = "|".join(map(re.escape, numbers))
+        at_an_end = re.compile(rf"^(?:{own_number})\b\W*|\W*\b(?:{own_number})$")
         heads.append({})
-        for line, next_line in (order[:2], order[:-3:-1]) if len(order) > 2 else ():
-            is_apart = max(next_line.bottom - line.top, line.bottom - next_line.top) > line.top - line.bottom
+        for line, inner in (order[:2], order[:-3:-1]) if len(order) > 2 else ():
+            is_apart = max(inner.bottom - line.top, line.bottom - inner.top) > line.top - line.bottom
             if is_apart and line.size <= body and not line.is_table:
-                ends = {
-                    re.sub(rf"^(?:{number})\b\W*|\W*\b(?:{number})$", "", part)
-                    for part in (line.parts[0], line.parts[-1])
-                }
-                heads[-1][line] = round(line.top / 6), {end for end in ends if re.search(r"[^\W\d_]", end)}
-    repeated = list[dict[_Line, int]]()
+                heads[-1][line] = round(line.top / 6), {at_an_end.sub("", part) for part in line.parts}
+    running = list[dict[_Line, int]]()
     for number, candidates in enumerate(heads):
         near = [*heads[max(0, number - 2) : number], *heads[number + 1 : number + 3]]
-        others = {(place, end) for page in near for place, ends in page.values() for end in ends}
-        repeated.append(
-            {
-                line: place
-                for line, (place, ends) in candidates.items()
-                if any((place, end) in others for end in ends)
-            }
-        )
-    seen = Counter(place for page in repeated for place in page.values())
+        seen_near = {(place, part) for page in near for place, parts in page.values() for part in parts}
+        running.append({})
+        for line, (place, parts) in candidates.items():
+            again = {part for part in parts if (place, part) in seen_near}
+            if any(re.search(r"[^\W\d_]", part) for part in again) and not any(
+                _OWN_NUMBER.search(part) for part in parts - again
+            ):
+                running[-1][line] = place
+    seen = Counter(place for page in running for place in page.values())
     return [
-        [line for line in page if line not in heads or 2 * seen[heads[line]] <= len(pages)]
-        for page, heads in zip(pages, repeated, strict=True)
+        [line for line in page if line not in places or 2 * seen[places[line]] <= len(pages)]
+        for page, places in zip(pages, running, strict=True)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zipfile import ZipFile
 
 import pytest
@@ -72,6 +72,15 @@ def test_running_heads_that_change_with_the_chapter_go_and_titles_of_slides_stay
     assert [page.text.startswith("Line 0") for page in book.pages] == [True] * 8
     slides = pdf.read(write_pdf(tmp_path / "slides.pdf", sheets(20.0)))
     assert all("story" in page.text for page in slides.pages)
+
+
+def test_the_number_of_an_invoice_beside_the_name_of_its_customer_stays(tmp_path: Path) -> None:
+    body: list[Line] = [(10.0, 700 - 12 * n, f"Item {n} of the order") for n in range(3)]
+    sheets: list[list[Line]] = [
+        [(9.0, 800, "Customer Acme"), (9.0, 800, f"Invoice No. {1000 + n}", 300.0), *body] for n in range(4)
+    ]
+    invoices = pdf.read(write_pdf(tmp_path / "a.pdf", sheets)).pages
+    assert all(f"Invoice No. {1000 + n}" in page.text for n, page in enumerate(invoices))
 
 
 def test_tables_of_contents_and_indexes_are_no_pages(tmp_path: Path) -> None:
@@ -388,7 +397,7 @@ def test_charts_of_slides_are_tables(tmp_path: Path) -> None:
     from pptx.enum.chart import XL_CHART_TYPE
 
     presentation: Any = Presentation()
-    data = CategoryChartData()
+    data: Any = cast(Any, CategoryChartData)()
     data.categories = ["East", "West"]
     data.add_series("2024", (19.2, 0.1 + 0.2))
     data.add_series("2025", (22, None))
