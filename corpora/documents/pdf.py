@@ -75,6 +75,7 @@ _PAGE_NUMBER = (
     r"\W*(?:page|pag|página|pagina|seite|side|sida|strona|стр|第)?\W*(?:{})"
     r"\W*(?:(?:of|von|de|sur|af|av|z|из)?\W*\d+)?\W*(?:页|頁|ページ)?\W*"
 )
+_GARBLED = re.compile("[A-Za-z][\u0600-\u06ff]|[\u0600-\u06ff][A-Za-z]|[\ue000-\uf8ff\ufffd\x03-\x08]")
 _OWN_NUMBER = re.compile(r"\d{4}|[^\W\d_].*\d{3}")
 _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
@@ -104,7 +105,8 @@ class _Line(NamedTuple):
 def read(path: Path, *, outlined: bool = True) -> Document:
     """Reads all pages; headings come from the outline if there is one and `outlined` allows it.
 
-    Values of form fields follow the text of their page. Pages without text are noted. Raises
+    Values of form fields follow the text of their page. Pages without text, and those whose fonts do
+    not say which letters they show, are noted. Raises
     UnreadableDocument for a file that is encrypted, damaged or without text.
     """
     import pypdfium2 as pdfium
@@ -129,6 +131,10 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     empty = [str(number) for number, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
         raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
+    texts = [" ".join(line.text for line in page) for page in pages]
+    garbled = [
+        str(n) for n, text in enumerate(texts, 1) if 10 * len(_GARBLED.findall(text)) > len(text.split())
+    ]
     pages = _without_chapter_heads(_without_edges(pages, labels), labels)
     listing = [str(number) for number, page in enumerate(pages, 1) if _is_listing(page, len(pages))]
     if len(listing) + len(empty) < len(pages):
@@ -159,6 +165,7 @@ def read(path: Path, *, outlined: bool = True) -> Document:
             result.append(Page("\n\n".join(blocks), f"page {number + 1}", before))
     notes = [f"no text on page {', '.join(empty)}; it may be a scan"] if empty else []
     notes += [f"left out page {', '.join(listing)}, a table of contents or an index"] if listing else []
+    notes += [f"text on page {', '.join(garbled)} may be unreadable; fonts lack Unicode"] if garbled else []
     return Document(real_title(document.get_metadata_value("Title")), tuple(result), tuple(notes))
 
 

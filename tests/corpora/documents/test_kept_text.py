@@ -166,6 +166,17 @@ def one_page(path: Path, stream: str, font: str) -> str:
     return pdf.read(path).pages[0].text
 
 
+def test_pages_in_fonts_without_unicode_are_told(tmp_path: Path) -> None:
+    def notes(letters: str) -> tuple[str, ...]:
+        encoding = f"/Encoding << /Type /Encoding /Differences [65 {letters}] >>"
+        stream = "BT /F 10 Tf 60 700 Td (ABA BAB xAy) Tj ET"
+        one_page(tmp_path / "a.pdf", stream, f"/Subtype /Type1 /BaseFont /Amiri {encoding}")
+        return pdf.read(tmp_path / "a.pdf").notes
+
+    assert notes("/uni0627 /K") == ("text on page 1 may be unreadable; fonts lack Unicode",)
+    assert notes("/uni0041 /K") == ()
+
+
 def test_values_of_form_fields_follow_their_labels(tmp_path: Path) -> None:
     fields = [("name", "Ada Lovelace", 700), ("plan", "Gold plan", 670)]
     kids = " ".join(f"{n} 0 R" for n in (6, 7))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpora.documents.draw import write_pdf
+from tests.corpora.documents.draw import Line, write_pdf
 
 pytest.importorskip("pypdfium2")
 
@@ -48,7 +48,7 @@ def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
 def test_lines_between_three_rules_are_rows_where_they_stand_in_columns(tmp_path: Path) -> None:
     rows = [("Part", "Price"), ("Valve", "12"), ("Pump", "340")]
     places = [(650, 0), (625, 1), (605, 2)]
-    lines = [(10, y, text, 65 + 100 * n) for y, row in places for n, text in enumerate(rows[row])]
+    lines: list[Line] = [(10, y, text, 65 + 100 * n) for y, row in places for n, text in enumerate(rows[row])]
     rules = [(60, y, 200, 0.5) for y in (665, 640, 600)]
     path = rule(write_pdf(tmp_path / "table.pdf", [[(10, 700, PROSE), *lines]]), rules)
     table = "| Part | Price |\n| --- | --- |\n| Valve | 12 |\n| Pump | 340 |"
