@@ -75,9 +75,13 @@ def test_running_heads_that_change_with_the_chapter_go_and_titles_of_slides_stay
 
 
 def test_the_number_of_an_invoice_beside_the_name_of_its_customer_stays(tmp_path: Path) -> None:
-    body: list[Line] = [(10.0, 700 - 12 * n, f"Item {n} of the order") for n in range(3)]
     sheets: list[list[Line]] = [
-        [(9.0, 800, "Customer Acme"), (9.0, 800, f"Invoice No. {1000 + n}", 300.0), *body] for n in range(4)
+        [
+            (9.0, 800, "Customer Acme"),
+            (9.0, 800, f"Invoice No. {1000 + n}", 300.0),
+            *((10.0, 700 - 12 * m, f"Item {n * 3 + m} of the order") for m in range(3)),
+        ]
+        for n in range(4)
     ]
     invoices = pdf.read(write_pdf(tmp_path / "a.pdf", sheets)).pages
     assert all(f"Invoice No. {1000 + n}" in page.text for n, page in enumerate(invoices))

@@ -34,7 +34,7 @@ def rule(path: Path, boxes: Sequence[tuple[float, float, float, float]]) -> Path
 
 
 def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
-    lines = [
+    lines: list[Line] = [
         (10, 700, PROSE), (10, 655, "Part", 65), (10, 655, "Use", 165), (10, 622, "Valve", 65),
         (10, 627, "stops the", 165), (10, 615, "flow", 165), (10, 595, "Pump", 65), (10, 560, PROSE),
     ]  # fmt: skip
@@ -56,6 +56,6 @@ def test_lines_between_three_rules_are_rows_where_they_stand_in_columns(tmp_path
 
 
 def test_framed_running_text_is_no_table(tmp_path: Path) -> None:
-    lines = [(10, 700, PROSE), (10, 650, PROSE), (10, 630, PROSE), (10, 610, PROSE)]
+    lines: list[Line] = [(10, 700, PROSE), (10, 650, PROSE), (10, 630, PROSE), (10, 610, PROSE)]
     path = rule(write_pdf(tmp_path / "frame.pdf", [lines]), [(50, 640, 500, 30), (50, 600, 500, 40)])
     assert "|" not in pdf.read(path).pages[0].text
