@@ -45,6 +45,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u2060\ufeff]|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"
 )
 _BLANKS = re.compile(r"[^\S\n]{100,}")
+_UNSPACED = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffee\U00020000-\U0003ffff]")
 _SPELLED = frozenset(("st", "nd", "rd", "th", "er", "re", "e", "o", "a", "os", "as", "tm", "sm"))
 _FORMULAS: Mapping[str, str] = {
     **dict.fromkeys(("sSup", "msup"), "{0}^{1}"),
@@ -104,6 +105,12 @@ def real_title(text: str | None) -> str:
 def escaped(line: str) -> str:
     """Returns a line of running text so that Markdown reads no heading, table, quote or code in it."""
     return re.sub(r"^(\s*)(#|\||>|```|~~~)", r"\1\\\2", line)
+
+
+def continued(text: str, line: str) -> str:
+    """Returns `text` with the next line of it; Chinese and Japanese have no space at the end of a line."""
+    is_spaced = text and not (_UNSPACED.fullmatch(text[-1:]) and _UNSPACED.fullmatch(line[:1]))
+    return f"{text}{' ' if is_spaced else ''}{line}"
 
 
 def cleaned(text: str) -> str:

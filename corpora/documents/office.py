@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from ragc.corpora.documents.base import (
     Document,
     Page,
+    UnreadableDocument,
     escaped,
     formula,
     lowered,
@@ -20,14 +22,21 @@ from ragc.corpora.documents.base import (
 )
 
 _MACROS = "application/vnd.ms-word.document.macroEnabled.main+xml"
+_STRICT = "http://purl.oclc.org/ooxml/"
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _NO_TEXT = frozenset(("del", "moveFrom", "instrText", "Fallback", "rPr", "pPr", "endParaRPr", "rt"))
+_LEFT_OUT = ("{*}vanish", "{*}strike", "{*}dstrike")
+"""The marks of text that is hidden or struck out."""
+
 _WRITTEN = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": " "}
 """What elements of Office stand for in a line, by name; the text of those inside follows."""
 
 
 def read_word(path: Path) -> Document:
-    """Reads the body in order: headings by their styles, lists, tables, footnotes after their paragraph."""
+    """Reads the body in order: headings by their styles, lists, tables, footnotes after their paragraph.
+
+    Text that is hidden or struck out is left out. Raises UnreadableDocument for Strict Open XML.
+    """
     from docx.opc.constants import RELATIONSHIP_TYPE
     from docx.opc.part import PartFactory
     from docx.oxml import parse_xml
@@ -35,7 +44,12 @@ def read_word(path: Path) -> Document:
     from docx.parts.document import DocumentPart
 
     PartFactory.part_type_for[_MACROS] = DocumentPart
-    document = Package.open(str(path)).main_document_part.document
+    package = Package.open(str(path))
+    if any(relation.reltype.startswith(_STRICT) for relation in package.rels.values()):
+        raise UnreadableDocument(
+            "is in Strict Open XML, which is not read; save it as an ordinary Word document (.docx)"
+        )
+    document = package.main_document_part.document
     notes = dict[tuple[str, str], str]()
     for relation in document.part.rels.values():
         if relation.reltype in (RELATIONSHIP_TYPE.FOOTNOTES, RELATIONSHIP_TYPE.ENDNOTES):
@@ -48,7 +62,10 @@ def read_word(path: Path) -> Document:
 
 
 def read_slides(path: Path) -> Document:
-    """Reads a page a slide: shapes from top to bottom, tables, the speaker's notes. Notes hidden ones."""
+    """Reads a page a slide: shapes from top to bottom, tables, charts as tables, the speaker's notes.
+
+    Hidden slides are noted.
+    """
     import pptx
 
     presentation = pptx.Presentation(str(path))
@@ -155,10 +172,39 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
             yield from _shapes(shape.shapes)
         elif getattr(shape, "has_table", False):
             yield table([[_text(cell) for cell in row.iter("{*}tc")] for row in shape.element.iter("{*}tr")])
+        elif getattr(shape, "has_chart", False):
+            yield from _chart(shape.chart)
         elif shape.has_text_frame:
             lines = (line.strip() for node in shape.element.iter("{*}p") for line in _text(node).splitlines())
             if text := "\n".join(escaped(line) for line in lines if line):
                 yield text
+
+
+def _chart(chart: Any) -> Iterator[str]:
+    """Yields the title of a chart, and its values by category and series; a table for equal categories."""
+    if chart.has_title and (title := " ".join(chart.chart_title.text_frame.text.split())):
+        yield escaped(title)
+    series = defaultdict[tuple[tuple[int, str], ...], list[tuple[str, dict[int, str]]]](list)
+    for node in chart.element.iter("{*}ser"):
+        name = " ".join(value.text or "" for value in node.iterfind("{*}tx//{*}v"))
+        categories = _points(node, "cat") | _points(node, "xVal")
+        values = _points(node, "val") | _points(node, "yVal")
+        series[tuple(categories.items())].append((name, values))
+    for points, columns in series.items():
+        labels = dict(points)
+        numbers = sorted({*labels, *(number for _, values in columns for number in values)})
+        rows = [(labels.get(n, ""), *(values.get(n, "") for _, values in columns)) for n in numbers]
+        yield table([("", *(name for name, _ in columns)), *rows])
+
+
+def _points(series: Any, name: str) -> dict[int, str]:
+    """Returns the values of a part of a series of a chart by their numbers, without noise of rounding."""
+    points = dict[int, str]()
+    for point in series.iterfind(f"{{*}}{name}//{{*}}pt"):
+        value = point.findtext("{*}v") or ""
+        is_noisy = re.fullmatch(r"-?\d+\.\d{10,}", value) is not None
+        points.setdefault(int(point.get("idx")), f"{float(value):.12g}" if is_noisy else value)
+    return points
 
 
 def _text(node: Any) -> str:
@@ -174,7 +220,9 @@ def _text(node: Any) -> str:
     properties = node.find("{*}rPr") if name == "r" else None
     if properties is None:
         return text
-    if properties.find("{*}vanish") is not None:
+    marks = [mark for name in _LEFT_OUT for mark in properties.iter(name)]
+    is_struck = properties.get("strike", "noStrike") != "noStrike"  # in PowerPoint
+    if is_struck or any(_attribute(mark, "val") not in ("0", "false", "off") for mark in marks):
         return ""
     shift = properties.get("baseline") or next(
         (_attribute(mark, "val") for mark in properties.iter("{*}vertAlign")), "0"

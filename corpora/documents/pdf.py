@@ -25,6 +25,7 @@ from ragc.corpora.documents.base import (
     Document,
     Page,
     UnreadableDocument,
+    continued,
     escaped,
     lowered,
     raised,
@@ -64,10 +65,18 @@ MAX_CELL = 28
 MIN_OF_A_STYLE = 5
 """The fewest entries of the outline that make other lines of their style headings."""
 
+FIXED_PITCH = 1
+"""The flag of a font whose letters are all of one width, in the format PDF."""
+
+FIRST_SQUARE = "\u2e80"
+"""The first of the letters of Chinese and Japanese, which are of one width in running text too."""
+
 _PAGE_NUMBER = (
     r"\W*(?:page|pag|página|pagina|seite|side|sida|strona|стр|第)?\W*(?:{})"
     r"\W*(?:(?:of|von|de|sur|af|av|z|из)?\W*\d+)?\W*(?:页|頁|ページ)?\W*"
 )
+_GARBLED = re.compile("[A-Za-z][\u0600-\u06ff]|[\u0600-\u06ff][A-Za-z]|[\ue000-\uf8ff\ufffd\x03-\x08]")
+_OWN_NUMBER = re.compile(r"\d{4}|[^\W\d_].*\d{3}")
 _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
@@ -86,6 +95,7 @@ class _Line(NamedTuple):
     bottom: float
     left: float
     is_table: bool = False
+    is_code: bool = False
 
     @property
     def text(self) -> str:
@@ -95,7 +105,8 @@ class _Line(NamedTuple):
 def read(path: Path, *, outlined: bool = True) -> Document:
     """Reads all pages; headings come from the outline if there is one and `outlined` allows it.
 
-    Values of form fields follow the text of their page. Pages without text are noted. Raises
+    Values of form fields follow the text of their page. Pages without text, and those whose fonts do
+    not say which letters they show, are noted. Raises
     UnreadableDocument for a file that is encrypted, damaged or without text.
     """
     import pypdfium2 as pdfium
@@ -120,7 +131,11 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     empty = [str(number) for number, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
         raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
-    pages = _without_edges(pages, labels)
+    texts = [" ".join(line.text for line in page) for page in pages]
+    garbled = [
+        str(n) for n, text in enumerate(texts, 1) if 10 * len(_GARBLED.findall(text)) > len(text.split())
+    ]
+    pages = _without_chapter_heads(_without_edges(pages, labels), labels)
     listing = [str(number) for number, page in enumerate(pages, 1) if _is_listing(page, len(pages))]
     if len(listing) + len(empty) < len(pages):
         pages = [[] if str(number) in listing else page for number, page in enumerate(pages, 1)]
@@ -138,13 +153,19 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         for segment in _segments(lines):
             blocks += [segment] if isinstance(segment, str) else []
             for level, text in () if isinstance(segment, str) else _blocks(segment, outline[number], levels):
-                blocks.append(f"{'#' * min(level, 6)} {text}" if level else escaped(text))
+                lines_of_text = (
+                    [f"{'#' * min(level, 6)} {' '.join(text.split())}"]
+                    if level
+                    else map(escaped, text.split("\n"))
+                )
+                blocks.append("\n".join(lines_of_text))
                 if level:
                     section = {above: section[above] for above in section if above < level} | {level: text}
         if blocks:
             result.append(Page("\n\n".join(blocks), f"page {number + 1}", before))
     notes = [f"no text on page {', '.join(empty)}; it may be a scan"] if empty else []
     notes += [f"left out page {', '.join(listing)}, a table of contents or an index"] if listing else []
+    notes += [f"text on page {', '.join(garbled)} may be unreadable; fonts lack Unicode"] if garbled else []
     return Document(real_title(document.get_metadata_value("Title")), tuple(result), tuple(notes))
 
 
@@ -153,17 +174,18 @@ def _lines(document: Any, page: Any) -> list[_Line]:
     import pypdfium2.raw as raw
 
     text_page, box, rows = page.get_textpage(), raw.FS_RECTF(), [list[Letter]()]
-    name, value = ctypes.create_string_buffer(128), (ctypes.c_ushort * 2048)()
+    name, value, flags = ctypes.create_string_buffer(128), (ctypes.c_ushort * 2048)(), ctypes.c_int()
     for position in range(text_page.count_chars()):
         text = chr(raw.FPDFText_GetUnicode(text_page, position))
         raw.FPDFText_GetLooseCharBox(text_page, position, box)
         size = raw.FPDFText_GetFontSize(text_page, position)
-        raw.FPDFText_GetFontInfo(text_page, position, name, len(name), None)
+        raw.FPDFText_GetFontInfo(text_page, position, name, len(name), flags)
         size, is_bold = round(size if size > 2 else box.top - box.bottom, 1), _is_bold(name.value)
         if text == "\n":
             rows.append([])
         elif text != "\r":
-            rows[-1].append(Letter(text, box.left, box.bottom, box.right, box.top, size, is_bold))
+            place = box.left, box.bottom, box.right, box.top
+            rows[-1].append(Letter(text, *place, size, is_bold, is_fixed=bool(flags.value & FIXED_PITCH)))
     lines = list[list[Letter]]()
     for row in filter(None, rows):
         end = lines[-1][-1].right if lines else inf
@@ -236,8 +258,16 @@ def _line(letters: Sequence[Letter]) -> _Line:
         write("".join("\t" * (id(letter) in gaps) + letter.text for letter in run)) for write, run in runs
     )
     parts = tuple(" ".join(part.split()) for part in text.split("\t"))
+    fixed = sum(letter.is_fixed for letter in visible)
+    is_western = all(letter.text < FIRST_SQUARE for letter in visible)
     return _Line(
-        parts, size, all(letter.is_bold for letter in visible), usual.top, usual.bottom, visible[0].left
+        parts,
+        size,
+        all(letter.is_bold for letter in visible),
+        usual.top,
+        usual.bottom,
+        visible[0].left,
+        is_code=is_western and (fixed >= 0.9 * len(visible) or is_code(visible)),
     )
 
 
@@ -270,6 +300,45 @@ def _without_edges(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> 
         body = [line for line in keyed if line not in left_out]
         bodies.append(body if any(re.search(r"[^\W\d_]", line.text) for line in body) else list(keyed))
     return bodies
+
+
+def _without_chapter_heads(pages: Sequence[list[_Line]], labels: Sequence[set[str]]) -> list[list[_Line]]:
+    """Returns the lines without running heads and feet that change with the chapter.
+
+    They stand apart at one place at the edge of most pages, no larger than the running text. One of their
+    parts, without the number of the page, is also at that place on one of the two pages before or after. A
+    line whose other parts have a number like that of an invoice is none.
+    """
+    letters = Counter[float]()
+    for line in chain(*pages):
+        letters[line.size] += len(line.text)
+    body = max(letters, key=lambda size: letters[size], default=0.0)
+    heads = list[dict[_Line, tuple[int, set[str]]]]()
+    for page, numbers in zip(pages, labels, strict=True):
+        order = sorted(page, key=lambda line: -line.top)
+        own_number = "|".join(map(re.escape, numbers))
+        at_an_end = re.compile(rf"^(?:{own_number})\b\W*|\W*\b(?:{own_number})$")
+        heads.append({})
+        for line, inner in (order[:2], order[:-3:-1]) if len(order) > 2 else ():
+            is_apart = max(inner.bottom - line.top, line.bottom - inner.top) > line.top - line.bottom
+            if is_apart and line.size <= body and not line.is_table:
+                heads[-1][line] = round(line.top / 6), {at_an_end.sub("", part) for part in line.parts}
+    running = list[dict[_Line, int]]()
+    for number, candidates in enumerate(heads):
+        near = [*heads[max(0, number - 2) : number], *heads[number + 1 : number + 3]]
+        seen_near = {(place, part) for page in near for place, parts in page.values() for part in parts}
+        running.append({})
+        for line, (place, parts) in candidates.items():
+            again = {part for part in parts if (place, part) in seen_near}
+            if any(re.search(r"[^\W\d_]", part) for part in again) and not any(
+                _OWN_NUMBER.search(part) for part in parts - again
+            ):
+                running[-1][line] = place
+    seen = Counter(place for page in running for place in page.values())
+    return [
+        [line for line in page if line not in places or 2 * seen[places[line]] <= len(pages)]
+        for page, places in zip(pages, running, strict=True)
+    ]
 
 
 def _is_listing(lines: Sequence[_Line], pages: int) -> bool:
@@ -384,5 +453,8 @@ def _begins(above: _Line, line: _Line, usual_gap: float) -> bool:
 
 
 def _joined(lines: Sequence[_Line]) -> str:
-    """Returns lines as one; words that were broken at the end of a line are joined."""
-    return re.sub("[\x02\ufffe\xad]\\s*", "", " ".join(line.text for line in lines))
+    """Returns lines as one; words that were broken at the end of a line are joined, lines of code are not."""
+    text = lines[0].text
+    for above, line in pairwise(lines):
+        text = f"{text}\n{line.text}" if above.is_code and line.is_code else continued(text, line.text)
+    return re.sub("[\x02\ufffe\xad]\\s*", "", text)

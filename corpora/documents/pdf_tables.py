@@ -11,12 +11,13 @@ import ctypes
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from math import inf
 from statistics import median
 from typing import Any, NamedTuple
 
-from ragc.corpora.documents.base import table
+from ragc.corpora.documents.base import continued, table
 
 THIN = 2.0
 """The greatest width of a rule, in points."""
@@ -53,6 +54,7 @@ class Letter(NamedTuple):
     top: float
     size: float
     is_bold: bool
+    is_fixed: bool = False
 
     @property
     def x(self) -> float:
@@ -108,7 +110,7 @@ def cells_as_markdown(cells: Mapping[tuple[int, int], Sequence[str]]) -> str:
     for row in sorted({row for row, _ in cells}):
         lines = [cells.get((row, column), ()) for column in columns]
         are_rows = len(lines[0]) >= MIN_LINES and len({len(cell) for cell in lines}) == 1
-        rows += zip(*lines, strict=True) if are_rows else [[" ".join(cell) for cell in lines]]
+        rows += zip(*lines, strict=True) if are_rows else [[reduce(continued, cell, "") for cell in lines]]
     return table(rows)
 
 

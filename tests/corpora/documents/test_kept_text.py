@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from zipfile import ZipFile
 
 import pytest
 
@@ -56,6 +57,36 @@ def test_running_heads_with_the_page_number_go(tmp_path: Path) -> None:
     assert pages(tmp_path / "a.pdf", *sheets) == [f"Words of sheet {w}." for w in "abcd"]
 
 
+def test_running_heads_that_change_with_the_chapter_go_and_titles_of_slides_stay(tmp_path: Path) -> None:
+    def sheets(size: float) -> list[list[Line]]:
+        heads = [f"Chapter {n // 3}. {'ABC'[n // 3]} story {n}" for n in range(1, 9)]
+        return [
+            [
+                (size, 800, head),
+                *((10.0, 700 - 12 * n, f"Line {n} of sheet {head[-1]} says more.") for n in range(3)),
+            ]
+            for head in heads
+        ]
+
+    book = pdf.read(write_pdf(tmp_path / "book.pdf", sheets(9.0)))
+    assert [page.text.startswith("Line 0") for page in book.pages] == [True] * 8
+    slides = pdf.read(write_pdf(tmp_path / "slides.pdf", sheets(20.0)))
+    assert all("story" in page.text for page in slides.pages)
+
+
+def test_the_number_of_an_invoice_beside_the_name_of_its_customer_stays(tmp_path: Path) -> None:
+    sheets: list[list[Line]] = [
+        [
+            (9.0, 800, "Customer Acme"),
+            (9.0, 800, f"Invoice No. {1000 + n}", 300.0),
+            *((10.0, 700 - 12 * m, f"Item {n * 3 + m} of the order") for m in range(3)),
+        ]
+        for n in range(4)
+    ]
+    invoices = pdf.read(write_pdf(tmp_path / "a.pdf", sheets)).pages
+    assert all(f"Invoice No. {1000 + n}" in page.text for n, page in enumerate(invoices))
+
+
 def test_tables_of_contents_and_indexes_are_no_pages(tmp_path: Path) -> None:
     contents = [f"Chapter of {w} . . . . . . . {n}" for n, w in enumerate("abcdef", 1)]
     index = [f"{w}, {n}, {n + 1}" for n, w in enumerate(("amber", "birch", "cedar", "dune", "elm", "fir"), 1)]
@@ -102,6 +133,52 @@ def test_lines_in_columns_are_a_table_or_columns_of_text(tmp_path: Path) -> None
 def test_pages_without_text_are_told(tmp_path: Path) -> None:
     document = pdf.read(write_pdf(tmp_path / "a.pdf", [[(10.0, 700.0, "Words.")], [], []]))
     assert document.notes == ("no text on page 2, 3; it may be a scan",)
+
+
+def test_lines_of_code_keep_their_ends_and_running_text_does_not(tmp_path: Path) -> None:
+    lines = ["alias dquilt=quilt", ". /usr/share/quilt", "# complete the names"]
+    stream = "".join(f"BT /F 10 Tf 60 {700 - 12 * n} Td ({line}) Tj ET " for n, line in enumerate(lines))
+    code = one_page(tmp_path / "code.pdf", stream, "/Subtype /Type1 /BaseFont /Courier")
+    assert code == "alias dquilt=quilt\n. /usr/share/quilt\n\\# complete the names"
+    prose = one_page(tmp_path / "prose.pdf", stream, "/Subtype /Type1 /BaseFont /Helvetica")
+    assert prose == " ".join(lines)
+
+
+def test_japanese_words_at_the_end_of_a_line_are_joined_without_a_space(tmp_path: Path) -> None:
+    lines = ["民主", "主義の Debian", "憲章"]
+    shown = (line.encode("utf-16-be").hex() for line in lines)
+    stream = "".join(f"BT /F 10 Tf 60 {700 - 12 * n} Td <{line}> Tj ET " for n, line in enumerate(shown))
+    system = "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 5 >>"
+    kind = f"/Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin-Light {system} /FontDescriptor 6 0 R"
+    font = f"/Subtype /Type0 /BaseFont /R /Encoding /UniJIS-UCS2-H /DescendantFonts [<< {kind} >>]"
+    assert one_page(tmp_path / "a.pdf", stream, font) == "民主主義の Debian 憲章"
+
+
+def one_page(path: Path, stream: str, font: str) -> str:
+    """Returns the text of a PDF of one page with this content, which names its font `F`."""
+    about = "/FontName /Ryumin-Light /Flags 4 /FontBBox [0 -200 1000 900] /Ascent 900 /Descent -200"
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 /MediaBox [0 0 595 842] >>",
+        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> >>",
+        f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+        f"<< /Type /Font {font} >>",
+        f"<< /Type /FontDescriptor {about} /ItalicAngle 0 /CapHeight 700 /StemV 80 >>",
+    ]
+    body = "".join(f"{n} 0 obj\n{item}\nendobj\n" for n, item in enumerate(objects, 1))
+    path.write_text(f"%PDF-1.4\n{body}trailer << /Root 1 0 R /Size 7 >>\n%%EOF\n", "latin-1")
+    return pdf.read(path).pages[0].text
+
+
+def test_pages_in_fonts_without_unicode_are_told(tmp_path: Path) -> None:
+    def notes(letters: str) -> tuple[str, ...]:
+        encoding = f"/Encoding << /Type /Encoding /Differences [65 {letters}] >>"
+        stream = "BT /F 10 Tf 60 700 Td (ABA BAB xAy) Tj ET"
+        one_page(tmp_path / "a.pdf", stream, f"/Subtype /Type1 /BaseFont /Amiri {encoding}")
+        return pdf.read(tmp_path / "a.pdf").notes
+
+    assert notes("/uni0627 /K") == ("text on page 1 may be unreadable; fonts lack Unicode",)
+    assert notes("/uni0041 /K") == ()
 
 
 def test_values_of_form_fields_follow_their_labels(tmp_path: Path) -> None:
@@ -308,6 +385,46 @@ def test_word_keeps_text_in_controls_insertions_fields_and_nested_tables(tmp_pat
     assert word(tmp_path / "a.docx", body).split("\n\n") == [
         "Leave is thirty days a year", "Signed by the board.", "| Grade | A 30 |\n| --- | --- |",
     ]  # fmt: skip
+
+
+def test_text_that_is_struck_out_is_left_out(tmp_path: Path) -> None:
+    runs = run("Salmon ", "<w:strike/>") + run("Trout ", "<w:dstrike w:val='true'/>")
+    runs += run("Sold out", "<w:strike w:val='0'/>")
+    assert word(tmp_path / "a.docx", f"<w:p>{runs}</w:p>") == "Sold out"
+
+
+def test_a_strict_word_document_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    word(tmp_path / "a.docx", f"<w:p>{run('Words')}</w:p>")
+    ordinary, strict = (
+        "http://schemas.openxmlformats.org/officeDocument/2006/",
+        "http://purl.oclc.org/ooxml/officeDocument/",
+    )
+    with ZipFile(tmp_path / "a.docx") as source, ZipFile(tmp_path / "b.docx", "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name).replace(ordinary.encode(), strict.encode()))
+    with pytest.raises(UnreadableDocument, match=r"Strict Open XML.*save it as an ordinary Word document"):
+        office.read_word(tmp_path / "b.docx")
+
+
+def test_charts_of_slides_are_tables(tmp_path: Path) -> None:
+    from pptx import Presentation
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+
+    presentation: Any = Presentation()
+    data: Any = cast(Any, CategoryChartData)()
+    data.categories = ["East", "West"]
+    data.add_series("2024", (19.2, 0.1 + 0.2))
+    data.add_series("2025", (22, None))
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 5_000_000, 4_000_000, data).chart
+    chart.chart_title.text_frame.text = "Revenue"
+    presentation.save(str(tmp_path / "a.pptx"))
+    (page,) = office.read_slides(tmp_path / "a.pptx").pages
+    assert (
+        page.text
+        == "Revenue\n\n|  | 2024 | 2025 |\n| --- | --- | --- |\n| East | 19.2 | 22 |\n| West | 0.3 |  |"
+    )
 
 
 def test_merged_cells_of_word_are_filled(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpora.documents.draw import write_pdf
+from tests.corpora.documents.draw import Line, write_pdf
 
 pytest.importorskip("pypdfium2")
 
@@ -34,7 +34,7 @@ def rule(path: Path, boxes: Sequence[tuple[float, float, float, float]]) -> Path
 
 
 def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
-    lines: list[Any] = [
+    lines: list[Line] = [
         (10, 700, PROSE), (10, 655, "Part", 65), (10, 655, "Use", 165), (10, 622, "Valve", 65),
         (10, 627, "stops the", 165), (10, 615, "flow", 165), (10, 595, "Pump", 65), (10, 560, PROSE),
     ]  # fmt: skip
@@ -48,7 +48,7 @@ def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
 def test_lines_between_three_rules_are_rows_where_they_stand_in_columns(tmp_path: Path) -> None:
     rows = [("Part", "Price"), ("Valve", "12"), ("Pump", "340")]
     places = [(650, 0), (625, 1), (605, 2)]
-    lines = [(10, y, text, 65 + 100 * n) for y, row in places for n, text in enumerate(rows[row])]
+    lines: list[Line] = [(10, y, text, 65 + 100 * n) for y, row in places for n, text in enumerate(rows[row])]
     rules = [(60, y, 200, 0.5) for y in (665, 640, 600)]
     path = rule(write_pdf(tmp_path / "table.pdf", [[(10, 700, PROSE), *lines]]), rules)
     table = "| Part | Price |\n| --- | --- |\n| Valve | 12 |\n| Pump | 340 |"
@@ -56,6 +56,6 @@ def test_lines_between_three_rules_are_rows_where_they_stand_in_columns(tmp_path
 
 
 def test_framed_running_text_is_no_table(tmp_path: Path) -> None:
-    lines = [(10, 700, PROSE), (10, 650, PROSE), (10, 630, PROSE), (10, 610, PROSE)]
+    lines: list[Line] = [(10, 700, PROSE), (10, 650, PROSE), (10, 630, PROSE), (10, 610, PROSE)]
     path = rule(write_pdf(tmp_path / "frame.pdf", [lines]), [(50, 640, 500, 30), (50, 600, 500, 40)])
     assert "|" not in pdf.read(path).pages[0].text
