@@ -267,7 +267,7 @@ def kinds_of(part: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, di
     values = part.get("additionalProperties")
     if not isinstance(values, dict) or "oneOf" not in values:
         return {}
-    tables = [resolve(option, schema) for option in values["oneOf"]]
+    tables = [resolve(option, schema) for option in values["oneOf"] if "$ref" in option]  # but your own
     return {table["properties"]["kind"]["const"]: table for table in tables}
 
 
