@@ -418,7 +418,7 @@ def test_programs_sources_and_targets_say_what_they_are() -> None:
     program = ragc.program("vanilla", main=ragc.target("embedded"), local=local, top_k=2, cot=True)
     assert repr(program) == (
         "RagProgram('vanilla', main=embedded SmolLM2-135M-Instruct, "
-        "local=RerankedSource(TitleSource(Bm25Source(3 passages, k1=0.9, b=0.4)), "
+        "local=RerankedSource(TitleSource(Bm25Source(3 passages, k1=0.9, b=0.4, title_boost=1)), "
         "reranker=Bm25Reranker, pool=50), cot=True, top_k=2)"
     )
     assert repr(ragc.target("embedded")) == "EmbeddedTarget('SmolLM2-135M-Instruct', context=4096)"
@@ -427,7 +427,7 @@ def test_programs_sources_and_targets_say_what_they_are() -> None:
     assert repr(ragc.target("vllm", model="m", serve=True)) == "ServedTarget('m')"
     assert repr(ragc.source("given", corpus=PASSAGES)) == "GivenSource(3 passages, k1=0.9, b=0.4)"
     assert repr(ragc.source("bm25", corpus=["one"], chunk_size=100)) == (
-        "Bm25Source(1 passage, k1=0.9, b=0.4, chunk_size=100)"
+        "Bm25Source(1 passage, k1=0.9, b=0.4, title_boost=1, chunk_size=100)"
     )
 
 

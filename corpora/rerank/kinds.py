@@ -113,7 +113,7 @@ class CrossEncoder:
             )
         if has_onnx(folder):
             limit = settings(folder / "tokenizer_config.json").get("model_max_length", MAX_TOKENS)
-            self._local = onnx_model(
+            self.local = onnx_model(
                 "A cross-encoder", folder, output="logits", max_tokens=min(limit, MAX_TOKENS)
             )
         elif folder.is_dir() and not (folder / "config.json").is_file():
@@ -121,9 +121,9 @@ class CrossEncoder:
                 f"A cross-encoder's folder holds model.onnx or config.json; {folder} has neither."
             )
         else:
-            self._local = transformers_model("The cross-encoder", model, "CrossEncoder", "predict")
+            self.local = transformers_model("The cross-encoder", model, "CrossEncoder", "predict")
         self.name = f"cross:{folder.resolve().name if folder.is_dir() else model}"
-        self.fingerprint = digest(["pairs", self._local.content])
+        self.fingerprint = digest(["pairs", self.local.content])
 
     def __deepcopy__(self, memo: object) -> CrossEncoder:
         return self
@@ -136,7 +136,7 @@ class CrossEncoder:
         if not passages:
             return []
         pairs = [(query, passage_text(passage)) for passage in passages]
-        output = await asyncio.to_thread(self._local.run, pairs)
+        output = await asyncio.to_thread(self.local.run, pairs)
         if output.size not in (len(pairs), 2 * len(pairs)):
             raise SourceError(
                 f"The model {self.name!r} gave an array of shape {output.shape} for {len(pairs)} pairs; a "

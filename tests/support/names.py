@@ -41,6 +41,7 @@ DRY_RUN = "--dry-run"
 JSON = "--json"
 
 BLOCKS = "search.looks"
+TUNE_THRESHOLDS = "search.calibrate"
 ROUNDS = "search.instruction_rounds"
 REASONING_TOKENS = "thinking_tokens"
 """A key of the options of a target."""
