@@ -53,11 +53,11 @@ def read(row: FileRow, dataset: str) -> Item:
     return question, tuple(passage for passage, _ in pages.values())
 
 
-def page_text(page: str, url: str = "") -> str:
-    """Returns the text of the HTML `page` in markdown; `url` is where it came from."""
+def page_text(page: str) -> str:
+    """Returns the text of the HTML `page` in markdown."""
     from ragc.corpora.sources.web.html import markdown
 
-    return markdown(page, url=url)
+    return markdown(page)
 
 
 def _page(row: FileRow, dataset: str) -> tuple[Passage, dict[str, str]]:
@@ -65,6 +65,6 @@ def _page(row: FileRow, dataset: str) -> tuple[Passage, dict[str, str]]:
         row.text(f"page_{name}", needed=False, blank=True).strip()
         for name in ("url", "result", "snippet", "last_modified", "name")
     )
-    text = page_text(page, url).strip() if page else ""
+    text = page_text(page).strip() if page else ""
     passage = passage_of(dataset, title, text or html.unescape(snippet))
     return passage, {"id": passage.id, "url": url, "last_modified": changed}

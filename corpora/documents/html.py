@@ -38,9 +38,10 @@ MAX_CELLS = 20_000
 MAX_DEPTH = 20_000
 """Calls within each other that writing a page may take; libxml2 allows 2,048 elements within each other."""
 
+_NO_TEXT = "//script|//style|//noscript|//template|//iframe|//svg|//rp|//annotation|//annotation-xml"
 _NO_CONTENT = (
-    "//script|//style|//noscript|//template|//nav|//footer|//aside|//iframe|//svg|//rp|//select|//button"
-    "|//textarea|//annotation|//annotation-xml|//form[not(.//p or .//h1 or .//h2 or .//table or .//li)]"
+    "//nav|//footer|//aside|//select|//button|//textarea"
+    "|//form[not(.//p or .//h1 or .//h2 or .//table or .//li)]"
     "|//a[starts-with(@href, '#')][normalize-space()='¶' or normalize-space()='#']"
     "|//*[@role='navigation' or @role='banner' or @role='contentinfo' or @role='search' or @hidden"
     " or @aria-hidden='true' or contains(translate(@style, ' ', ''), 'display:none')]"
@@ -90,8 +91,13 @@ def markdown(source: str, most: int | None = None) -> tuple[str, str]:
         raise UnreadableDocument("has too many elements within each other")
     title = real_title(root.findtext(".//title"))
     _write_out(root)
+    for node in root.xpath(_NO_TEXT):
+        node.drop_tree()
+    length = len(root.text_content())
     for node in root.xpath(_NO_CONTENT):
-        if node.getparent() is not None:
+        # A button or a header that is not closed as it should be holds the page.
+        is_page = 2 * len(node.text_content()) > length and node.xpath("boolean(.//p)")
+        if node.getparent() is not None and not is_page:
             node.drop_tree()
     length = len(root.text_content())
     for node in list(root.iter("div", "ul", "ol", "dl", "table", "section", "p", "header", "center")):
@@ -146,10 +152,13 @@ def _write_out(root: Any) -> None:
 
 
 def _is_menu(node: Any) -> bool:
-    """Returns whether a block is mostly links, but no list after a colon, or is named like navigation."""
+    """Returns whether a block is mostly links, but no list after a colon, or is named like navigation.
+
+    A block with the title of the page is none.
+    """
     links = [len(link.text_content()) for link in node.xpath(".//a[@href]")]
     loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
-    if not links or max(loose, default=0) > MAX_MENU_TEXT:
+    if not links or max(loose, default=0) > MAX_MENU_TEXT or node.xpath("boolean(.//h1)"):
         return False
     is_list = node.tag in ("ul", "ol")
     is_announced = is_list and node.xpath("normalize-space(preceding-sibling::*[1][self::p])").endswith(":")

@@ -23,11 +23,11 @@ MAX_ELEMENTS = 20_000
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff]")
 
 
-def markdown(html: str, *, url: str = "") -> str:
+def markdown(html: str) -> str:
     """Returns the content of the page `html` as Markdown; "" if it has none.
 
     Headings, lists, tables and emphasis are preserved; scripts, styles, comments, link targets, images and
-    menus are removed. Any string is accepted: one that is no HTML is read as text. `url` is not used. Raises
+    menus are removed. Any string is accepted: one that is no HTML is read as text. Raises
     UsageError if the extra `web` is not installed.
     """
     check_installed()

@@ -278,7 +278,7 @@ class WebSource(BaseSource):
         async def read() -> str:
             page = await fetch(url, allow_loopback=self._allow_loopback)
             if page.content_type in HTML_TYPES:
-                return await asyncio.to_thread(html.markdown, page.text, url=page.url)
+                return await asyncio.to_thread(html.markdown, page.text)
             return html.clean(page.text)[: html.MAX_CHARS].strip()
 
         with suppress(Exception):  # no page may lose the others; a broken store fails the search itself

@@ -36,13 +36,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragc.metrics import METRICS, citations, crag, failures, retrieval
 from ragc.metrics.short_answer import normalise
-
-if TYPE_CHECKING:
-    from ragc.task.answering import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +94,12 @@ _NO_ANSWER = re.compile(
 """What an answer says that gives none, after normalisation; apostrophes are dropped there."""
 
 
-def group_of(row: Mapping[str, Any] | Row, metric: str = "") -> Group:
-    """Returns the group of `row`: an object of `ragc eval --out`, or a Row.
+def group_of(row: Mapping[str, Any], metric: str = "") -> Group:
+    """Returns the group of `row`, an object of `ragc eval --out`.
 
     `metric` is the id of the deciding metric, by default the first of the row that scores answers. Rows from
     elsewhere may lack keys or hold other values; those are ignored.
     """
-    if not isinstance(row, Mapping):
-        row = {**row.to_json(), "texts": [f"{p.title}\n{p.text}" for p in row.passages]}
     return GROUPS[_group(row, metric)]
 
 
@@ -202,8 +197,6 @@ def _text_has(seen: Sequence[str], golds: Sequence[str]) -> bool | None:
 
 def _seen_texts(row: Mapping[str, Any]) -> list[str]:
     """Returns the passages and other inputs of the calls whose output is the row's prediction."""
-    if given := texts(row.get("texts")):
-        return given
     events = objects(row.get("trace"))
     calls = [event for event in events if "call" in event and isinstance(event.get("inputs"), Mapping)]
     answering = [call for call in calls if row.get("prediction") in list(_strings(call.get("outputs")))]

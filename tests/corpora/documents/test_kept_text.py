@@ -249,6 +249,19 @@ def page_text(body: str) -> str:
     return html.markdown(f"<html><body>{body}</body></html>")[1]
 
 
+def test_a_page_within_a_button_or_header_that_is_not_closed_is_read() -> None:
+    story = "<h2>Dogs</h2>" + "<p>A story about dogs that live for long.</p>" * 5
+    for opened in ('<header role="banner"><button>Menu', "<nav><a href=/>Home</a>", "<footer>"):
+        content = page_text(f"{opened}<div>{story}</div>")
+        assert content.count("A story about dogs that live for long.") == 5
+
+
+def test_the_title_of_a_page_stays_among_links_to_its_languages() -> None:
+    links = "".join(f"<li><a href=/{n}>Language {n}</a></li>" for n in range(20))
+    content = page_text(f"<header><h1>Office</h1><ul>{links}</ul></header><p>A suite of programs.</p>")
+    assert content == "# Office\n\nA suite of programs."
+
+
 def test_navigation_scripts_and_footers_go() -> None:
     title, content = html.markdown(
         "<html><head><title>Opening hours</title><script>alert(1)</script></head><nav>Home | About</nav>"

@@ -28,7 +28,7 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><title>Ada</title><style>p {color
 
 
 def test_headings_lists_and_tables_are_kept() -> None:
-    text = html.markdown(PAGE, url="https://example.org/ada")
+    text = html.markdown(PAGE)
     assert {"# Ada Lovelace", "## Works", "- first note", "| 1815 | born |"} <= set(text.splitlines())
     assert "**Bold words**" in text
     assert "café & tea" in text
@@ -112,8 +112,8 @@ def test_real_pages_are_read() -> None:
     with bz2.open(CRAG, "rt", encoding="utf-8") as file:
         results = json.loads(next(file))["search_results"]
     pages = {result["page_url"]: result["page_result"] for result in results}
-    texts = {url: html.markdown(page, url=url) for url, page in pages.items()}
-    assert sum(map(bool, texts.values())) >= len(texts) - 1
+    texts = {url: html.markdown(page) for url, page in pages.items()}
+    assert all(texts.values())
     office = texts["https://en.wikipedia.org/wiki/Microsoft_Office_2019"]
     assert "## History" in office
     assert "\n- " in office
