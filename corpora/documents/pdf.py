@@ -3,8 +3,9 @@
 Headings are the entries of the outline if the file has one, and lines of a style that has mostly such
 entries, since outlines leave some headings out. Else a style that is larger or bolder than the running text
 is one of headings; a larger one is of a higher level. Words broken at the end of a line are joined.
-Superscripts and subscripts stay apart from the text before them. Consecutive lines with equally many parts
-between wide spaces are a table, or columns of running text.
+Superscripts and subscripts stay apart from the text before them, lines of code keep their ends. Tables are
+those that rules divide (`pdf_tables`), and consecutive lines with equally many parts between wide spaces, if
+these are not columns of running text.
 """
 
 from __future__ import annotations
@@ -105,9 +106,9 @@ class _Line(NamedTuple):
 def read(path: Path, *, outlined: bool = True) -> Document:
     """Reads all pages; headings come from the outline if there is one and `outlined` allows it.
 
-    Values of form fields follow the text of their page. Pages without text, and those whose fonts do
-    not say which letters they show, are noted. Raises
-    UnreadableDocument for a file that is encrypted, damaged or without text.
+    Values of form fields stand at their place. Pages without text, and those whose fonts do not say which
+    letters they show, are noted. Raises UnreadableDocument for a file that is encrypted, damaged or without
+    text.
     """
     import pypdfium2 as pdfium
 
