@@ -55,9 +55,9 @@ def read(row: FileRow, dataset: str) -> Item:
 
 def page_text(page: str) -> str:
     """Returns the text of the HTML `page` in markdown."""
-    from ragc.corpora.sources.web.html import markdown
+    from ragc.corpora.documents.html import read_web_page
 
-    return markdown(page)
+    return read_web_page(page)
 
 
 def _page(row: FileRow, dataset: str) -> tuple[Passage, dict[str, str]]:

@@ -1,10 +1,11 @@
-"""A document as its reader returns it: a title, and Markdown by page."""
+"""A document: a title, and Markdown by page; and what readers of all kinds of files share."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any
@@ -24,12 +25,6 @@ KINDS: Mapping[str, str] = {
 }
 """The reader of each suffix: a function from a path to a `Document`, as `module:name`."""
 
-MAX_BYTES = 100_000_000
-"""The largest file that is read, in bytes."""
-
-MAX_TEXT = 64_000_000
-"""The most characters that a document may hold."""
-
 ROWS = 40
 """Rows of a sheet in one page; each page repeats the header."""
 
@@ -42,7 +37,7 @@ _PLACEHOLDER = re.compile(
 _PICTURE = re.compile(r"!\[([^\]\n]{0,300})\]\(<?data:[^)\n]*\)")
 _DATA = re.compile(r"<?data:[\w.+/-]{0,99};base64,[\w+/=%-]*>?")
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u2060\ufeff]|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u2060\ufeff\ud800-\udfff]|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"
 )
 _BLANKS = re.compile(r"[^\S\n]{100,}")
 _UNSPACED = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffee\U00020000-\U0003ffff]")
@@ -77,23 +72,42 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file that was read. `title` is "" if the file has none; `notes` are sentences on what was left out or
-    is in doubt, such as hidden sheets.
+    """A file that was read, as a reader returns it.
+
+    `title` is "" if the file has none; `notes` are sentences on what was left out or is in doubt, such as
+    hidden sheets. `reason` says why nothing was read, "" if something was. ragc sets `name`, the path below
+    the folder, and `fresh`, False for text from the cache.
     """
 
-    title: str
-    pages: tuple[Page, ...]
+    title: str = ""
+    pages: tuple[Page, ...] = ()
     notes: tuple[str, ...] = ()
+    reason: str = ""
+    name: str = ""
+    fresh: bool = field(default=True, compare=False)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yields a row of the corpus for each page with text; its id is the text of a citation."""
+        path, times = PurePath(self.name), Counter[str]()
+        title = self.title or re.sub(r"[_\s]+", " ", path.stem).strip() or path.name
+        for page in self.pages:
+            if page.text.strip():
+                label = ", ".join(filter(None, (self.name, page.label)))
+                label = re.sub(r"#(\d+)$", r"# \1", label)  # `#0` at the end of an id marks a chunk
+                times[label] += 1
+                yield {
+                    "id": f"{label} ({times[label]})" if times[label] > 1 else label,
+                    "title": ": ".join(filter(None, (title, " > ".join(page.section)))),
+                    "text": page.text,
+                    "source": self.name,
+                    "page": page.label,
+                    "section": list(page.section),
+                }
 
 
 def kind_of(path: PurePath) -> str:
     """Returns the reader of `path` by its suffix, as `module:name`; "" for none."""
     return KINDS.get(path.suffix.lower(), "")
-
-
-def title_of(path: PurePath) -> str:
-    """Returns a title made of the name of a file."""
-    return re.sub(r"[_\s]+", " ", path.stem).strip() or path.name
 
 
 def real_title(text: str | None) -> str:
@@ -116,7 +130,12 @@ def continued(text: str, line: str) -> str:
 def cleaned(text: str) -> str:
     """Returns the Markdown `text` without pictures in base64, invisible characters and long blanks."""
     text = _DATA.sub("", _PICTURE.sub(r"\1", repair_surrogates(text)))
-    return _BLANKS.sub(" ", _INVISIBLE.sub("", text.replace("\r\n", "\n")))
+    return _BLANKS.sub(" ", printable(text.replace("\r\n", "\n")))
+
+
+def printable(text: str) -> str:
+    """Returns `text` without control characters, invisible ones and halves of surrogate pairs."""
+    return _INVISIBLE.sub("", text)
 
 
 def raised(text: str) -> str:
@@ -130,6 +149,15 @@ def lowered(text: str) -> str:
     """Returns a subscript: digits as such, so that H₂O stays apart from H20, other text after `_`."""
     digits = text.translate(str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋"))
     return digits if not re.search(r"\w", text) or digits != text else f"_{text}"
+
+
+def shifted(text: str, kind: str) -> str:
+    """Returns `text` of a superscript or subscript, as `kind` says: the name of one, which may be short, or
+    Office's shift upwards in thousandths; other text as it is.
+    """
+    if kind.startswith(("sub", "-")):
+        return lowered(text)
+    return raised(text) if kind.startswith("sup") or kind.strip("0").isdigit() else text
 
 
 def formula(node: Any, text_of: Callable[[Any], str]) -> str:
@@ -172,6 +200,5 @@ def table(rows: Sequence[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        value = int(value)
-    return "" if value is None else " ".join(str(value).split()).replace("\\", "\\\\").replace("|", "\\|")
+    text = f"{value:.15g}" if isinstance(value, float) else "" if value is None else str(value)
+    return " ".join(text.split()).replace("|", "\\|")

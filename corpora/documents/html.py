@@ -11,18 +11,21 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ragc.core.extras import require
 from ragc.corpora.documents.base import (
     Document,
     Page,
     UnreadableDocument,
     escaped,
     formula,
-    lowered,
-    raised,
+    printable,
     real_title,
+    shifted,
 )
 from ragc.corpora.documents.text import decoded
 
@@ -38,6 +41,11 @@ MAX_CELLS = 20_000
 MAX_DEPTH = 20_000
 """Calls within each other that writing a page may take; libxml2 allows 2,048 elements within each other."""
 
+MAX_CHARS, MAX_ELEMENTS = 4_000_000, 20_000
+"""The most characters of a page of the web that are read, and elements that are written as Markdown, which
+takes about 2 s.
+"""
+
 _NO_TEXT = "//script|//style|//noscript|//template|//iframe|//svg|//rp|//annotation|//annotation-xml"
 _NO_CONTENT = (
     "//nav|//footer|//aside|//select|//button|//textarea"
@@ -46,6 +54,8 @@ _NO_CONTENT = (
     "|//*[@role='navigation' or @role='banner' or @role='contentinfo' or @role='search' or @hidden"
     " or @aria-hidden='true' or contains(translate(@style, ' ', ''), 'display:none')]"
 )
+_MAY_BE_MENUS = "//div|//ul|//ol|//dl|//table|//section|//p|//header|//center"
+_MAIN = "self::main or self::article or @role='main'"
 _NOT_IN_HEADINGS = ".//text()[not(ancestor::h1 or ancestor::h2 or ancestor::h3 or ancestor::title)]"
 _WRITTEN_OUT = (
     "//math|//img[contains(@class, 'math') or contains(@class, 'latex') or @class='tex']|//rt|//sup|//sub"
@@ -54,69 +64,64 @@ _MENU_NAME = re.compile(
     r"\b(?:nav(?:bar|igation|header|footer|links?|list)?|sidebar|breadcrumbs?|toc|footer|pagination)\b",
     re.IGNORECASE,
 )
-_DECLARED = re.compile(
-    rb"<(?:meta|\?xml)[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
-)
 
 
 def read(path: Path) -> Document:
     """Reads the page in a file. Raises UnreadableDocument for one without content."""
-    data = path.read_bytes()
-    declared = _DECLARED.search(data[:4096])
-    source, notes = decoded(data, declared.group(1).decode("ascii", "replace") if declared else "")
+    source, notes = decoded(path.read_bytes(), is_page=True)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_DEPTH))
     title, text = markdown(source)
     heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
     return Document(title or (heading.group(1) if heading else ""), (Page(text),), notes)
 
 
+def read_web_page(source: str) -> str:
+    """Returns the content of a page of the web as Markdown of at most `MAX_CHARS` characters, "" for none.
+
+    Any string is accepted: one that is no HTML is read as text. Raises UsageError if the extra `web` is not
+    installed.
+    """
+    require("markdownify", "Reading web pages")
+    source = printable(source[:MAX_CHARS])
+    for most in (MAX_ELEMENTS, 0):
+        with suppress(Exception):  # a crafted page may cause any error; it is then read as plain text
+            return markdown(source, most)[1][:MAX_CHARS]
+    return ""
+
+
 def markdown(source: str, most: int | None = None) -> tuple[str, str]:
     """Returns the title and the content of the page `source` as Markdown.
 
-    A page of more than `most` elements, if given, is plain text. Raises UnreadableDocument for a page without
-    elements, with too many within each other, or with nothing but links.
+    A page of more than `most` elements, if given, is plain text. Raises UnreadableDocument for a page with
+    too many elements within each other, or with nothing but links.
     """
-    from lxml import etree
-    from lxml import html as lxml_html
+    from lxml import html
 
     # A page of many tags that are not closed is deep, and what is below libxml2's usual limit would be lost.
-    parser = lxml_html.HTMLParser(
+    parser = html.HTMLParser(
         encoding="utf-8", huge_tree=most is None, no_network=True, remove_comments=True, remove_pis=True
     )
-    try:
-        root = lxml_html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
-        raise UnreadableDocument(f"is no page that can be read ({error})") from error
+    root = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
     if most is None and any("Excessive depth" in entry.message for entry in parser.error_log):
         raise UnreadableDocument("has too many elements within each other")
     title = real_title(root.findtext(".//title"))
     _write_out(root)
-    for node in root.xpath(_NO_TEXT):
-        node.drop_tree()
-    length = len(root.text_content())
-    for node in root.xpath(_NO_CONTENT):
-        # A button or a header that is not closed as it should be holds the page.
-        is_page = 2 * len(node.text_content()) > length and node.xpath("boolean(.//p)")
-        if node.getparent() is not None and not is_page:
-            node.drop_tree()
-    length = len(root.text_content())
-    for node in list(root.iter("div", "ul", "ol", "dl", "table", "section", "p", "header", "center")):
-        if node.getparent() is not None and _is_menu(node):
-            node.drop_tree()
+    for nodes, stays in ((_NO_TEXT, None), (_NO_CONTENT, _holds_the_page), (_MAY_BE_MENUS, _is_no_menu)):
+        length = len(root.text_content())
+        for node in root.xpath(nodes):
+            if node.getparent() is not None and not (stays and stays(node, length)):
+                node.drop_tree()
     content = root if root.find("body") is None else root.find("body")
-    mains = root.xpath("//*[self::main or self::article or @role='main']")
-    outermost = [node for node in mains if not any(above in mains for above in node.iterancestors())]
     text = content.text_content()
-    if len(outermost) == 1 and 2 * len(outermost[0].text_content()) >= len(text):
-        content = outermost[0]
     if len(text) < length and not "".join(content.xpath(_NOT_IN_HEADINGS)).strip():
         raise UnreadableDocument("holds nothing but links, as a menu or an index does")
-    if sum(_span(cell, "rowspan") * _span(cell, "colspan") for cell in content.iter("td", "th")) <= MAX_CELLS:
-        for table in content.iter("table"):
-            _fill_spans(table)
+    mains = root.xpath(f"//*[{_MAIN}][not(ancestor::*[{_MAIN}])]")
+    if len(mains) == 1 and 2 * len(mains[0].text_content()) >= len(text):
+        content = mains[0]
+    _fill_spans(content)
     if most is not None and sum(1 for _ in content.iter()) > most:
         return title, "\n".join(filter(None, (" ".join(part.split()) for part in content.itertext())))
-    text = _converter().convert(lxml_html.tostring(content, encoding="unicode"))
+    text = _converter().convert(html.tostring(content, encoding="unicode"))
     return title, re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
 
 
@@ -145,40 +150,47 @@ def _write_out(root: Any) -> None:
         if node.tag == "math" and not node.get("alttext"):
             source = node.findtext(".//annotation[@encoding='application/x-tex']")
             text = source or formula(node, lambda part: (part.text or "").strip())
-        elif node.tag in ("sup", "sub", "rt"):
-            text = raised(text) if node.tag == "sup" else lowered(text) if node.tag == "sub" else f"({text})"
+        text = f"({text})" if node.tag == "rt" else shifted(text, node.tag)
         node.tail = text + (node.tail or "")
         node.drop_tree()
 
 
-def _is_menu(node: Any) -> bool:
-    """Returns whether a block is mostly links, but no list after a colon, or is named like navigation.
+def _holds_the_page(node: Any, length: int) -> bool:
+    """Returns whether a block, such as a button or a header that is not closed as it should be, has most of
+    the text of the page.
+    """
+    return 2 * len(node.text_content()) > length and bool(node.xpath("boolean(.//p)"))
 
-    A block with the title of the page is none.
+
+def _is_no_menu(node: Any, length: int) -> bool:
+    """Returns whether a block is not mostly links, or a list after a colon, and not named like navigation.
+
+    A block with the title of the page is no menu.
     """
     links = [len(link.text_content()) for link in node.xpath(".//a[@href]")]
     loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
     if not links or max(loose, default=0) > MAX_MENU_TEXT or node.xpath("boolean(.//h1)"):
-        return False
+        return True
     is_list = node.tag in ("ul", "ol")
     is_announced = is_list and node.xpath("normalize-space(preceding-sibling::*[1][self::p])").endswith(":")
-    is_named = _MENU_NAME.search(f"{node.get('class', '')} {node.get('id', '')}") is not None
     is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)
-    return is_named or (is_linked and not is_announced)
+    is_named = _MENU_NAME.search(f"{node.get('class', '')} {node.get('id', '')}")
+    return not is_named and (is_announced or not is_linked)
 
 
-def _span(cell: Any, name: str) -> int:
-    value = cell.get(name, "")
-    return max(1, min(int(value), 100)) if value.isdecimal() else 1
+def _fill_spans(content: Any) -> None:
+    """Repeats the text of cells that span rows or columns in each of them, up to `MAX_CELLS` in a page."""
 
+    def span(cell: Any, name: str) -> int:
+        value = cell.get(name, "")
+        return max(1, min(int(value), 100)) if value.isdecimal() else 1
 
-def _fill_spans(table: Any) -> None:
-    """Repeats the text of cells that span rows or columns in each of them."""
-    rows = table.xpath("./tr|./*/tr")
-    for number, row in enumerate(rows):
+    if sum(span(cell, "rowspan") * span(cell, "colspan") for cell in content.iter("td", "th")) > MAX_CELLS:
+        return
+    for row in list(content.iter("tr")):
         for cell in row.xpath("./td|./th"):
-            place, columns = row.index(cell), _span(cell, "colspan")
-            for other in rows[number : number + _span(cell, "rowspan")]:
+            place, columns = row.index(cell), span(cell, "colspan")
+            for other in (row, *islice(row.itersiblings("tr"), span(cell, "rowspan") - 1)):
                 for _ in range(columns - (other is row)):
                     copy = row.makeelement(cell.tag)
                     copy.text = " ".join(cell.text_content().split())[:200]

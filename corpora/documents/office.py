@@ -14,22 +14,22 @@ from ragc.corpora.documents.base import (
     UnreadableDocument,
     escaped,
     formula,
-    lowered,
-    raised,
     real_title,
+    shifted,
     table,
     tables,
 )
 
 _MACROS = "application/vnd.ms-word.document.macroEnabled.main+xml"
 _STRICT = "http://purl.oclc.org/ooxml/"
-_HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
-_NO_TEXT = frozenset(("del", "moveFrom", "instrText", "Fallback", "rPr", "pPr", "endParaRPr", "rt"))
-_LEFT_OUT = ("{*}vanish", "{*}strike", "{*}dstrike")
-"""The marks of text that is hidden or struck out."""
-
-_WRITTEN = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": " "}
-"""What elements of Office stand for in a line, by name; the text of those inside follows."""
+_HEADING = re.compile(r"^(?:heading (\d)|title$)", re.IGNORECASE | re.MULTILINE)
+_LIST = re.compile("^List", re.MULTILINE)
+_NO_TEXT = frozenset(
+    ("del", "moveFrom", "instrText", "Fallback", "rPr", "pPr", "tcPr", "rubyPr", "endParaRPr")
+)
+_NOISY = re.compile(r"-?\d+\.\d{10,}")
+_WRITTEN = {"tab": " {}", "br": "\n{}", "cr": "\n{}", "noBreakHyphen": "-{}", "p": " {}", "rt": "({})"}
+"""How elements of Office stand in a line, by name, with the text of those inside."""
 
 
 def read_word(path: Path) -> Document:
@@ -37,7 +37,6 @@ def read_word(path: Path) -> Document:
 
     Text that is hidden or struck out is left out. Raises UnreadableDocument for Strict Open XML.
     """
-    from docx.opc.constants import RELATIONSHIP_TYPE
     from docx.opc.part import PartFactory
     from docx.oxml import parse_xml
     from docx.package import Package
@@ -50,11 +49,12 @@ def read_word(path: Path) -> Document:
             "is in Strict Open XML, which is not read; save it as an ordinary Word document (.docx)"
         )
     document = package.main_document_part.document
-    notes = dict[tuple[str, str], str]()
-    for relation in document.part.rels.values():
-        if relation.reltype in (RELATIONSHIP_TYPE.FOOTNOTES, RELATIONSHIP_TYPE.ENDNOTES):
-            for note in parse_xml(relation.target_part.blob):
-                notes[_name(note), _attribute(note, "id")] = " ".join(_text(note).split())
+    notes = {
+        (_name(note), _attribute(note, "id")): " ".join(_text(note).split())
+        for relation in document.part.rels.values()
+        if relation.reltype.endswith(("/footnotes", "/endnotes"))
+        for note in parse_xml(relation.target_part.blob)
+    }
     blocks = list(filter(None, _blocks(document.element.body, document, notes)))
     headings = (text.removeprefix("# ") for text in blocks if text.startswith("# "))
     title = real_title(document.core_properties.title) or next(headings, "")
@@ -114,42 +114,33 @@ def _blocks(parent: Any, document: Any, notes: Mapping[tuple[str, str], str]) ->
 
 
 def _paragraph(node: Any, document: Any) -> str:
+    """Returns a paragraph as Markdown; its style, or one of Word's that it rests on, says what it is."""
     from docx.text.paragraph import Paragraph
 
     text = "\n".join(" ".join(line.split()) for line in _text(node).strip().splitlines())
-    style = Paragraph(node, document).style
-    names = [""]
-    while style is not None:  # styles of one's own rest on those of Word
-        names.append(style.name or "")
-        style = style.base_style
-    level = next(
-        (int(heading.group(1)) for name in names if (heading := _HEADING.match(name))), int("Title" in names)
-    )
-    if not text or level:
-        return f"{'#' * min(6, level)} {' '.join(text.split())}" if text else ""
-    is_item = any(name.startswith("List") for name in names) or node.find("{*}pPr/{*}numPr") is not None
+    style, names = Paragraph(node, document).style, ""
+    while style is not None:
+        names, style = f"{names}\n{style.name}", style.base_style
+    if not text:
+        return ""
+    if heading := _HEADING.search(names):
+        return f"{'#' * min(6, int(heading[1]) if heading[1] else 1)} {' '.join(text.split())}"
+    is_item = _LIST.search(names) or node.find("{*}pPr/{*}numPr") is not None
     return f"- {text}" if is_item else "\n".join(map(escaped, text.splitlines()))
 
 
 def _table(node: Any) -> str:
-    """Returns a table of Word; the text of merged cells stands in each of them."""
+    """Returns a table of Word or PowerPoint; the text of merged cells stands in each of them."""
     rows = list[list[str]]()
     for row in node.iter("{*}tr"):
         if next(row.iterancestors("{*}tbl")) is not node:
             continue
-        cells = list[str]()
+        cells = [""] * getattr(row, "grid_before", 0)
         for cell in row.iter("{*}tc"):
             if next(cell.iterancestors("{*}tr")) is row:
-                span, merged = cell.find("{*}tcPr/{*}gridSpan"), cell.find("{*}tcPr/{*}vMerge")
-                above = (
-                    merged is not None
-                    and _attribute(merged, "val") != "restart"
-                    and rows
-                    and rows[-1][len(cells) :]
-                )
-                cells += [above[0] if above else _text(cell)] * (
-                    1 if span is None else min(int(_attribute(span, "val")), 100)
-                )
+                left = cells[-1:] if getattr(cell, "hMerge", False) else []
+                above = rows[-1][len(cells) :] if rows and cell.vMerge in (True, "continue") else []
+                cells += [*left, *above, _text(cell)][:1] * min(getattr(cell, "grid_span", 1), 100)
         rows.append(cells)
     return table(rows)
 
@@ -170,10 +161,10 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         if hasattr(shape, "shapes"):
             yield from _shapes(shape.shapes)
-        elif getattr(shape, "has_table", False):
-            yield table([[_text(cell) for cell in row.iter("{*}tc")] for row in shape.element.iter("{*}tr")])
         elif getattr(shape, "has_chart", False):
             yield from _chart(shape.chart)
+        elif getattr(shape, "has_table", False):
+            yield _table(next(shape.element.iter("{*}tbl")))
         elif shape.has_text_frame:
             lines = (line.strip() for node in shape.element.iter("{*}p") for line in _text(node).splitlines())
             if text := "\n".join(escaped(line) for line in lines if line):
@@ -181,30 +172,27 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
 
 
 def _chart(chart: Any) -> Iterator[str]:
-    """Yields the title of a chart, and its values by category and series; a table for equal categories."""
+    """Yields the title of a chart, and a table of its values by category and series."""
     if chart.has_title and (title := " ".join(chart.chart_title.text_frame.text.split())):
         yield escaped(title)
-    series = defaultdict[tuple[tuple[int, str], ...], list[tuple[str, dict[int, str]]]](list)
-    for node in chart.element.iter("{*}ser"):
-        name = " ".join(value.text or "" for value in node.iterfind("{*}tx//{*}v"))
-        categories = _points(node, "cat") | _points(node, "xVal")
-        values = _points(node, "val") | _points(node, "yVal")
-        series[tuple(categories.items())].append((name, values))
-    for points, columns in series.items():
-        labels = dict(points)
-        numbers = sorted({*labels, *(number for _, values in columns for number in values)})
-        rows = [(labels.get(n, ""), *(values.get(n, "") for _, values in columns)) for n in numbers]
-        yield table([("", *(name for name, _ in columns)), *rows])
+    names, rows = list[str](), defaultdict[tuple[int, str], dict[int, str]](dict)
+    for number, series in enumerate(chart.element.iter("{*}ser")):
+        names.append(" ".join(value.text or "" for value in series.iterfind("{*}tx//{*}v")))
+        labels = _points(series, "cat") | _points(series, "xVal")
+        values = _points(series, "val") | _points(series, "yVal")
+        for place in {*labels, *values}:
+            rows[place, labels.get(place, "")][number] = values.get(place, "")
+    body = [[label, *(row.get(n, "") for n in range(len(names)))] for (_, label), row in sorted(rows.items())]
+    yield table([["", *names], *body])
 
 
 def _points(series: Any, name: str) -> dict[int, str]:
     """Returns the values of a part of a series of a chart by their numbers, without noise of rounding."""
-    points = dict[int, str]()
-    for point in series.iterfind(f"{{*}}{name}//{{*}}pt"):
-        value = point.findtext("{*}v") or ""
-        is_noisy = re.fullmatch(r"-?\d+\.\d{10,}", value) is not None
-        points.setdefault(int(point.get("idx")), f"{float(value):.12g}" if is_noisy else value)
-    return points
+    points = [(int(p.get("idx")), p.findtext("{*}v") or "") for p in series.iterfind(f"{{*}}{name}//{{*}}pt")]
+    return {
+        number: f"{float(value):.12g}" if _NOISY.fullmatch(value) else value
+        for number, value in reversed(points)  # of levels of categories the first is the lowest
+    }
 
 
 def _text(node: Any) -> str:
@@ -214,26 +202,16 @@ def _text(node: Any) -> str:
         return ""
     if name == "oMath":
         return formula(node, lambda part: part.text or "")
-    text = _WRITTEN.get(name, "") + ((node.text or "") if name == "t" else "".join(map(_text, node)))
-    if name == "ruby":
-        return f"{text}({''.join(map(_text, node.find('{*}rt')))})"
+    parts = map(_text, reversed(node) if name == "ruby" else node)  # Word has the reading before the letters
+    text = (node.text or "") if name == "t" else _WRITTEN.get(name, "{}").format("".join(parts))
     properties = node.find("{*}rPr") if name == "r" else None
     if properties is None:
         return text
-    marks = [mark for name in _LEFT_OUT for mark in properties.iter(name)]
-    is_struck = properties.get("strike", "noStrike") != "noStrike"  # in PowerPoint
-    if is_struck or any(_attribute(mark, "val") not in ("0", "false", "off") for mark in marks):
+    marks = [_attribute(mark, "val") for mark in properties.iter("{*}vanish", "{*}strike", "{*}dstrike")]
+    if {*marks, properties.get("strike", "off")} - {"0", "false", "off", "noStrike"}:  # hidden or struck out
         return ""
-    shift = properties.get("baseline") or next(
-        (_attribute(mark, "val") for mark in properties.iter("{*}vertAlign")), "0"
-    )
-    return (
-        text
-        if shift in ("0", "baseline")
-        else lowered(text)
-        if shift[0] == "-" or shift == "subscript"
-        else raised(text)
-    )
+    shifts = (_attribute(mark, "val") for mark in properties.iter("{*}vertAlign"))
+    return shifted(text, properties.get("baseline") or next(shifts, ""))
 
 
 def _name(node: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -11,21 +12,26 @@ from ragc.corpora.documents.base import Document, Page, UnreadableDocument, esca
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*?)[ \t]*#*$", re.MULTILINE)
 _CODE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
+_DECLARED = re.compile(
+    rb"<(?:meta|\?xml)[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
+)
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _AS_BROWSERS_READ = {
-    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk"), "gb18030"),
-    **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "ascii", "us-ascii"), "cp1252"),
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "ksc5601"), "cp949"),
-    **dict.fromkeys(("utf-16", "utf-16le", "utf-16be", "unicode"), "utf-8"),  # the label itself is ASCII
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"),
+    **dict.fromkeys(("utf-16", "utf-16-le", "utf-16-be"), "utf-8"),  # the label itself is ASCII
+    **dict.fromkeys(("idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"), "utf-8"),
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
     "big5": "big5hkscs",
-    "iso-8859-9": "cp1254",
+    "iso8859-9": "cp1254",
     "tis-620": "cp874",
 }
-"""The encodings that the standard of the web gives to these labels."""
+"""The encodings that browsers take for these codecs of Python; some of them are no encodings of pages."""
 
+_LATIN = ("cp1252", "cp1250")
 _USUAL = (
-    *("cp1252", "cp1251", "cp1250", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
+    *(*_LATIN, "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949", "cp874"),
 )
 """The encodings among which that of a text is looked for; of equally likely ones the first is taken."""
@@ -55,19 +61,24 @@ def read_table(path: Path) -> Document:
     return Document("", tuple(tables(list(rows), "")), notes)
 
 
-def decoded(data: bytes, declared: str = "") -> tuple[str, tuple[str, ...]]:
+def decoded(data: bytes, declared: str = "", *, is_page: bool = False) -> tuple[str, tuple[str, ...]]:
     """Returns the text of `data`, and a note if its encoding is in doubt.
 
-    The encoding is that of its mark, else the one `declared`, as browsers read it, else UTF-8, else the one
-    that the text itself suggests. Raises UnreadableDocument for data that is no text.
+    The encoding is that of its mark, else the one `declared`, by a page itself if nothing else says it, as
+    browsers read it, else UTF-8, else the one that the text itself suggests. Raises UnreadableDocument for
+    data that is no text.
     """
     mark = next((name for mark, name in _MARKS if data.startswith(mark)), "")
     if not mark and b"\x00" in data[:4096]:
         raise UnreadableDocument("is no text")
-    for encoding in filter(None, (mark, _AS_BROWSERS_READ.get(declared.lower(), declared), "utf-8")):
+    if is_page and not declared and (match := _DECLARED.search(data, 0, 4096)):
+        declared = match.group(1).decode("ascii")
+    for label in filter(None, (mark, declared, "utf-8")):
         try:
+            name = codecs.lookup(label.lower().removeprefix("x-")).name
+            encoding = mark or _AS_BROWSERS_READ.get(name, name)
             text = data.decode(encoding, errors="replace")
-        except LookupError:
+        except (LookupError, ValueError):
             continue
         wrong = text.count("\ufffd")
         if not wrong or mark or 4 * wrong <= len(re.findall(r"[^\x00-\x7f\ufffd]", text)):
@@ -75,9 +86,12 @@ def decoded(data: bytes, declared: str = "") -> tuple[str, tuple[str, ...]]:
             return text, (note,) if wrong else ()
     from charset_normalizer import from_bytes
 
-    matches = from_bytes(data[:100_000], cp_isolation=list(_USUAL))
+    runs = re.findall(rb"[\x80-\xff]+", data[:100_000])
+    # Words of Latin letters have one or two that are beyond ASCII side by side; guesses from so few are bad.
+    usual = _USUAL if 2 * sum(len(run) > 2 for run in runs) > len(runs) else _LATIN
+    matches = from_bytes(data[:100_000], cp_isolation=list(usual))
     best = min(
-        matches, key=lambda match: (match.chaos, -match.coherence, _USUAL.index(match.encoding)), default=None
+        matches, key=lambda match: (match.chaos, -match.coherence, usual.index(match.encoding)), default=None
     )
     encoding = best.encoding if best else "cp1252"
     return data.decode(encoding, errors="replace"), (f"its encoding is not said; it was read as {encoding}",)

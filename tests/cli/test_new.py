@@ -106,7 +106,7 @@ def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) 
     again = ragc.new("docs", questions=False)
     assert (again.files, again.reread, again.passages) == (2, 1, 2)
     assert "at ten" in rows(again.folder)[1]["text"]
-    assert len(parts()) == 3  # two that are read, one of a kind that is not
+    assert len(parts()) == 2
     assert {path.name for path in again.folder.iterdir()} == {"corpus.jsonl", "recipe.toml"}
 
 

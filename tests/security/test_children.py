@@ -30,13 +30,13 @@ READ = """
 from pathlib import Path
 from ragc.corpora.documents.reading import DocumentReader
 with DocumentReader() as reader:
-    print(reader.read(Path("note.txt"), "ragc.corpora.documents.text:read").pages[0].text)
+    print(reader.read(Path("note.txt"), "ragc.corpora.documents.text:read", b"A note of some words.").pages[0].text)
 """
 OWN_READER = """
 from pathlib import Path
 from ragc.corpora.documents.reading import DocumentReader
 with DocumentReader() as reader:
-    print(reader.read(Path("note.txt"), "mine:read").pages[0].text)
+    print(reader.read(Path("note.txt"), "mine:read", b"A note of some words.").pages[0].text)
 """
 
 

@@ -255,7 +255,7 @@ def run_traced(
     lines = log.read_text().splitlines() if log.exists() else []
     events = [(jobs[number], *event) for number, *event in map(json.loads, lines)]
     # `ragc new` reads documents in a process of ours, which runs no file beside them.
-    reading = ("subprocess.Popen", f"['{sys.executable}', '-P', '-m', 'ragc.corpora.documents.child']")
+    reading = ("subprocess.Popen", f"['{sys.executable}', '-P', '-m', 'ragc.corpora.documents.reading']")
     events = [event for event in events if not (event[0][0] == "new" and (event[1], event[3]) == reading)]
     return statuses, events, ended.stderr
 

@@ -9,9 +9,7 @@ environment settings are ignored.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import ipaddress
-import re
 import socket
 from dataclasses import dataclass
 
@@ -19,6 +17,8 @@ import httpx
 
 from ragc.core.extras import __version__
 from ragc.core.redact import shorten
+from ragc.corpora.documents.base import UnreadableDocument
+from ragc.corpora.documents.text import decoded
 from ragc.errors import SourceError
 
 # By the registries of IANA for special purposes, where `Globally Reachable` is not True; also what they
@@ -74,12 +74,6 @@ HTML_TYPES = ("text/html", "application/xhtml+xml")
 CONTENT_TYPES = (*HTML_TYPES, "text/plain", "text/markdown")
 """Media types of pages that can be read."""
 
-# Python codecs that are no page encodings; some are slow on crafted input.
-_NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "utf_7"})
-_BROWSERS = {"gb2312": "gb18030", "gbk": "gb18030", "iso8859-1": "cp1252", "ascii": "cp1252"}
-"""The encoding that browsers take for another one, since pages that declare it hold more characters."""
-
-_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w-]{1,40})""", re.IGNORECASE)
 _HEADERS = {
     "User-Agent": f"ragc/{__version__}",
     "Accept": ", ".join(CONTENT_TYPES),
@@ -210,7 +204,7 @@ async def fetch(
         raise SourceError(
             f"{shorten(str(url), 200)!r} did not answer in full within {seconds:g} s."
         ) from error
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, UnreadableDocument, ValueError, OSError) as error:
         raise SourceError(
             f"{shorten(str(url), 200)!r} could not be fetched ({type(error).__name__}: {error})."
         ) from error
@@ -235,20 +229,6 @@ async def _read(reply: httpx.Response, max_bytes: int, types: tuple[str, ...]) -
         body += part
         if len(body) > max_bytes:
             raise SourceError(f"{shorten(str(reply.url), 200)!r} is larger than {max_bytes} bytes.")
-    return FetchedPage(str(reply.url), kind, _decode(bytes(body), reply.charset_encoding))
-
-
-def _decode(body: bytes, named: str | None) -> str:
-    """Returns the text of `body`, by the byte-order mark, else the header, the page's charset, UTF-8, or
-    Windows-1252.
-    """
-    declared = _CHARSET.search(body, 0, 4096)
-    marked = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-    for encoding in filter(None, (marked, named, declared and declared[1].decode("ascii"), "utf-8-sig")):
-        try:
-            name = codecs.lookup(encoding).name
-            if name.replace("-", "_") not in _NO_CHARSETS:
-                return body.decode(_BROWSERS.get(name, encoding)).removeprefix("\ufeff")
-        except (LookupError, ValueError):
-            continue
-    return body.decode("cp1252", "replace")
+    # Guessing an encoding takes up to a second.
+    text, _ = await asyncio.to_thread(decoded, bytes(body), reply.charset_encoding or "", is_page=True)
+    return FetchedPage(str(reply.url), kind, text)

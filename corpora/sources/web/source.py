@@ -27,11 +27,12 @@ from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
 from ragc.core.text import first_line
 from ragc.corpora.chunking import chunk
+from ragc.corpora.documents.base import printable
+from ragc.corpora.documents.html import MAX_CHARS, read_web_page
 from ragc.corpora.sources.base import BaseSource, SourceKind
 from ragc.corpora.sources.options import Above, CutBy, Flag, FromZero, Overlap, Positive, RerankOptions, Words
 from ragc.corpora.sources.recorded import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
-from ragc.corpora.sources.web import html
 from ragc.corpora.sources.web.fetch import HTML_TYPES, check_url, fetch
 from ragc.corpora.storage.corpus import cut
 from ragc.errors import SourceError, TargetUnavailable, UnknownName
@@ -189,7 +190,7 @@ class WebSource(BaseSource):
     ) -> None:
         self.options = WebOptions.of(options)
         if self.options.pages:
-            html.check_installed()
+            require("markdownify", "A source of kind 'web' with pages")
         asked = {name: getattr(self.options, name) for name in ("engines", "region", "window")}
         self.engine, self._store = engine or Ddgs(**asked), store or CallStore(None)
         self._spacing, self._allow_loopback = Spacing(self.options.per_second), allow_loopback
@@ -209,7 +210,7 @@ class WebSource(BaseSource):
 
         Raises SourceError if the engine failed, refused every try or timed out.
         """
-        query = " ".join(html.clean(query).split())[:MAX_QUERY_CHARS]
+        query = " ".join(printable(query).split())[:MAX_QUERY_CHARS]
         if not query or k < 1:
             return ()
         key = digest(["search", self._found_by, query])
@@ -278,8 +279,8 @@ class WebSource(BaseSource):
         async def read() -> str:
             page = await fetch(url, allow_loopback=self._allow_loopback)
             if page.content_type in HTML_TYPES:
-                return await asyncio.to_thread(html.markdown, page.text)
-            return html.clean(page.text)[: html.MAX_CHARS].strip()
+                return await asyncio.to_thread(read_web_page, page.text)
+            return printable(page.text)[:MAX_CHARS].strip()
 
         with suppress(Exception):  # no page may lose the others; a broken store fails the search itself
             async with asyncio.timeout_at(end):
@@ -293,7 +294,7 @@ def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
     dropped = 0
     for result in results:
         try:
-            url = str(check_url(html.clean(result.url).strip()))
+            url = str(check_url(printable(result.url).strip()))
             title, snippet = _line(result.title, MAX_TITLE_CHARS), _line(result.snippet, MAX_SNIPPET_CHARS)
         except (SourceError, TypeError, AttributeError):
             dropped += 1
@@ -306,7 +307,7 @@ def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
 
 def _line(text: str, most: int) -> str:
     """Returns `text` on one line, without control characters, cut to `most` characters."""
-    return " ".join(html.clean(text[: 4 * most]).split())[:most]
+    return " ".join(printable(text[: 4 * most]).split())[:most]
 
 
 def _read_stored(text: str) -> list[Passage] | None:

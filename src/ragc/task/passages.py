@@ -156,7 +156,7 @@ class RecipePassages:
         work = cache_home() / "documents" / digest([str(file.path) for file in files])[:32]
         for part in read_files(files, work, self._progress or Silent()) if files else ():
             notes += [f"{part.name} {part.reason}"] if part.reason else []
-            notes += [f"{part.name}: {note}" for note in part.document.notes]
+            notes += [f"{part.name}: {note}" for note in part.notes]
             passages += [Passage(row["id"], row["title"], row["text"]) for row in part.rows()]
         for note in notes:
             warn_once("%s", note)

@@ -24,7 +24,8 @@ from ragc.core.digest import file_digest
 from ragc.core.display import quantity
 from ragc.core.files import cache_home, missing_file, put_file, replacing_file, sha256
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.documents.folder import DocumentFile, FileReading, files_in, parts_of, read_files
+from ragc.corpora.documents.base import Document
+from ragc.corpora.documents.folder import DocumentFile, documents_of, files_in, read_files
 from ragc.corpora.files.records import read_questions
 from ragc.corpora.files.splits import MAX_QUESTIONS, MIN_QUESTIONS
 from ragc.errors import UsageError
@@ -122,7 +123,7 @@ def new(
     progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
     if path is None:
         what = "the documents"
-        parts: Iterable[FileReading] = parts_of(documents or ())
+        parts: Iterable[Document] = documents_of(documents or ())
     else:
         folder, what = Path(path), repr(str(path))
         skip = [target] if choice.file is None else [target, choice.file]
@@ -330,7 +331,7 @@ class _Tally:
     notes: list[str] = field(default_factory=list)
 
 
-def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tally:
+def _write_corpus(parts: Iterable[Document], target: Path, what: str) -> _Tally:
     """Writes `corpus.jsonl` of all `parts`; it is replaced as a whole, once all are read.
 
     Raises UsageError, with an earlier corpus unchanged, if nothing in `what` can be read.
@@ -344,7 +345,7 @@ def _write_corpus(parts: Iterable[FileReading], target: Path, what: str) -> _Tal
                 continue
             tally.files += 1
             tally.fresh += part.fresh
-            tally.notes += [f"{part.name}: {note}" for note in part.document.notes]
+            tally.notes += [f"{part.name}: {note}" for note in part.notes]
             for row in part.rows():
                 corpus.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
                 tally.passages += 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ragc.corpora.documents.base import Document, UnreadableDocument
-from ragc.corpora.documents.reading import DocumentReader
+from ragc.corpora.documents.reading import DocumentReader, read_content
 from ragc.errors import UsageError
 from tests.corpora.documents.draw import write_pdf
 from tests.examples import thorough
@@ -39,7 +39,10 @@ Read = Callable[[Path], Document]
 
 @pytest.fixture
 def read(reader: DocumentReader) -> Read:
-    return lambda path: reader.read(path, kind_of(path))
+    def read(path: Path) -> Document:
+        return reader.read(path, kind_of(path), read_content(path))
+
+    return read
 
 
 WORDS = ("amber", "birch", "cedar", "dune", "elm", "fjord", "grove", "heath")
@@ -144,9 +147,10 @@ def test_tables_of_text_in_usual_encodings(tmp_path: Path, read: Read, encoding:
 
 
 def reason(read: Read, path: Path) -> str:
-    with pytest.raises(UnreadableDocument) as caught:
-        read(path)
-    return str(caught.value)
+    try:
+        return read(path).reason
+    except UnreadableDocument as error:
+        return str(error)
 
 
 def test_each_bad_file_has_its_reason(tmp_path: Path, read: Read) -> None:
@@ -207,12 +211,10 @@ def test_a_reader_of_ones_own_costs_no_more_than_its_file(
     with DocumentReader(seconds=5) as reader:
         for text in ("one", "hang", "die", "eat", "print", "two"):
             (tmp_path / f"{text}.xyz").write_text(text, "utf-8")
-            try:
-                results[text] = reader.read(tmp_path / f"{text}.xyz", "my_readers:read").pages[0].text
-            except UnreadableDocument as error:
-                results[text] = str(error)
+            document = reader.read(tmp_path / f"{text}.xyz", "my_readers:read", b"")
+            results[text] = document.reason or document.pages[0].text
         with pytest.raises(UsageError, match="needs the module 'my_raeders'"):
-            reader.read(tmp_path / "one.xyz", "my_raeders:read")
+            reader.read(tmp_path / "one.xyz", "my_raeders:read", b"")
     assert results == {
         "one": "ONE",
         "hang": "takes more than 5 seconds",
@@ -229,5 +231,6 @@ def test_a_file_beside_the_documents_replaces_no_library(
     (tmp_path / "pypdfium2.py").write_text("raise SystemExit(7)", "utf-8")
     (tmp_path / "json.py").write_text("raise SystemExit(7)", "utf-8")
     monkeypatch.chdir(tmp_path)
+    content = manual(tmp_path / "m.pdf").read_bytes()
     with DocumentReader() as reader:
-        assert len(reader.read(manual(tmp_path / "m.pdf"), kind_of(Path("m.pdf"))).pages) == 4
+        assert len(reader.read(Path("m.pdf"), kind_of(Path("m.pdf")), content).pages) == 4

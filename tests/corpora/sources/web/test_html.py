@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.web import html
+from ragc.corpora.documents import html
+from ragc.corpora.documents.base import printable
 from ragc.errors import UsageError
 from tests.examples import examples
 from tests.paths import SHARED_DATA
@@ -28,7 +29,7 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><title>Ada</title><style>p {color
 
 
 def test_headings_lists_and_tables_are_kept() -> None:
-    text = html.markdown(PAGE)
+    text = html.read_web_page(PAGE)
     assert {"# Ada Lovelace", "## Works", "- first note", "| 1815 | born |"} <= set(text.splitlines())
     assert "**Bold words**" in text
     assert "café & tea" in text
@@ -38,7 +39,7 @@ def test_headings_lists_and_tables_are_kept() -> None:
 
 def test_a_page_of_too_many_elements_is_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_ELEMENTS", 3)
-    text = html.markdown(PAGE)
+    text = html.read_web_page(PAGE)
     assert "Ada Lovelace\nShe wrote notes.\nWorks\nBold words" in text
     assert "evil" not in text
 
@@ -47,11 +48,11 @@ def test_a_page_of_too_many_elements_is_plain_text(monkeypatch: pytest.MonkeyPat
     "page", ["", " \n", "<html></html>", "<!-- only this -->", "<script>evil()</script>", "\x00"]
 )
 def test_nothing_is_found_in_nothing(page: str) -> None:
-    assert html.markdown(page) == ""
+    assert html.read_web_page(page) == ""
 
 
 def test_what_is_no_html_is_read_as_it_is() -> None:
-    assert html.markdown("two & three\x00\ud800") == "two & three"
+    assert html.read_web_page("two & three\x00\ud800") == "two & three"
 
 
 LIMIT = 400_000
@@ -77,12 +78,12 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_gives_no_more_than_the_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_CHARS", LIMIT)
-    assert len(html.markdown(BOMBS[name])) <= LIMIT
+    assert len(html.read_web_page(BOMBS[name])) <= LIMIT
 
 
 def test_a_longer_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_CHARS", LIMIT)
-    text = html.markdown(f"<p>{'word ' * (LIMIT // 5)}</p><p>behind the limit</p>")
+    text = html.read_web_page(f"<p>{'word ' * (LIMIT // 5)}</p><p>behind the limit</p>")
     assert text.startswith("word word")
     assert "behind" not in text
 
@@ -90,7 +91,7 @@ def test_a_longer_page_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "markdownify", None)
     with pytest.raises(UsageError, match=r"ragc\[web\]"):
-        html.markdown(PAGE)
+        html.read_web_page(PAGE)
 
 
 PIECES = st.sampled_from(
@@ -102,8 +103,8 @@ PIECES = st.sampled_from(
 @settings(max_examples=examples(60))
 @given(st.lists(PIECES | st.text(max_size=8), max_size=30))
 def test_any_string_gives_clean_text(pieces: list[str]) -> None:
-    text = html.markdown("".join(pieces))
-    assert html.clean(text) == text
+    text = html.read_web_page("".join(pieces))
+    assert printable(text) == text
     text.encode()
 
 
@@ -112,7 +113,7 @@ def test_real_pages_are_read() -> None:
     with bz2.open(CRAG, "rt", encoding="utf-8") as file:
         results = json.loads(next(file))["search_results"]
     pages = {result["page_url"]: result["page_result"] for result in results}
-    texts = {url: html.markdown(page) for url, page in pages.items()}
+    texts = {url: html.read_web_page(page) for url, page in pages.items()}
     assert all(texts.values())
     office = texts["https://en.wikipedia.org/wiki/Microsoft_Office_2019"]
     assert "## History" in office
