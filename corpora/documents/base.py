@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import groupby, takewhile, zip_longest
 from pathlib import PurePath
 from typing import Any
 
@@ -25,6 +25,12 @@ KINDS: Mapping[str, str] = {
 }
 """The reader of each suffix: a function from a path to a `Document`, as `module:name`."""
 
+MAX_TITLE = 200
+"""The most characters of a title that stands above each passage."""
+
+MAX_REPEATED = 80
+"""The most characters of a cell over several rows or columns that is repeated in each of them."""
+
 ROWS = 40
 """Rows of a sheet in one page; each page repeats the header."""
 
@@ -41,6 +47,7 @@ _INVISIBLE = re.compile(
 )
 _BLANKS = re.compile(r"[^\S\n]{100,}")
 _UNSPACED = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffee\U00020000-\U0003ffff]")
+_NUMBER = re.compile(r"\W*\d[\d.,]*\W*")
 _SPELLED = frozenset(("st", "nd", "rd", "th", "er", "re", "e", "o", "a", "os", "as", "tm", "sm"))
 _FORMULAS: Mapping[str, str] = {
     **dict.fromkeys(("sSup", "msup"), "{0}^{1}"),
@@ -49,6 +56,7 @@ _FORMULAS: Mapping[str, str] = {
     **dict.fromkeys(("f", "mfrac"), "{0}/{1}"),
     **dict.fromkeys(("rad", "mroot"), "√{1}"),
     "msqrt": "√{0}",
+    **dict.fromkeys(("d", "mfenced"), "({0})"),
 }
 """How elements of Office's and the web's formulas are written, by the texts of their parts."""
 
@@ -89,7 +97,7 @@ class Document:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yields a row of the corpus for each page with text; its id is the text of a citation."""
         path, times = PurePath(self.name), Counter[str]()
-        title = self.title or re.sub(r"[_\s]+", " ", path.stem).strip() or path.name
+        title = (self.title or re.sub(r"[_\s]+", " ", path.stem).strip() or path.name)[:MAX_TITLE]
         for page in self.pages:
             if page.text.strip():
                 label = ", ".join(filter(None, (self.name, page.label)))
@@ -168,24 +176,67 @@ def formula(node: Any, text_of: Callable[[Any], str]) -> str:
     parts = [part for part in node if isinstance(part.tag, str) and not part.tag.endswith("Pr")]
     if not parts:
         return text_of(node)
-    texts = [formula(part, text_of) for part in parts]
-    form = _FORMULAS.get(node.tag.rpartition("}")[2])
-    texts = ["".join(texts)] if form == "√{0}" else texts
+    name = node.tag.rpartition("}")[2]
+    texts, form = [formula(part, text_of) for part in parts], _FORMULAS.get(name)
+    if name == "nary":  # a sum or another one names its sign
+        signs = [sign for properties in node.iterfind("{*}naryPr/{*}chr") for sign in properties.values()]
+        form = f"{(*signs, '∫')[0]}_{{0}}^{{1}} {{2}}"
+    if name in ("msqrt", "mfenced", "d"):
+        texts = ["".join(texts)]
     if form is None or len(texts) < form.count("{"):
         return "".join(texts)
-    return form.format(*(text if re.fullmatch(r"\w*|-?[\d.,]+", text) else f"({text})" for text in texts))
+    simple = ".*" if form == "({0})" else r"\w*|-?[\d.,]+|\([^()]*\)"
+    line = form.format(*(text if re.fullmatch(simple, text) else f"({text})" for text in texts))
+    return re.sub(r"[_^](?=[\s^]|$)", "", line)
 
 
-def tables(rows: Sequence[Sequence[object]], label: str, *, first: int = 1) -> Iterator[Page]:
-    """Yields `rows`, of which the first is the header, as tables of at most `ROWS` rows below it, labelled by
-    the numbers of the rows. `first` is the number of the first one.
+def repeated(text: str) -> str:
+    """Returns what a cell over several rows or columns has in the second and later ones: a short `text`."""
+    return text if len(text) <= MAX_REPEATED else ""
+
+
+def tables(rows: Iterable[Sequence[object]], label: str, *, first: int = 1) -> list[Page]:
+    """Returns `rows` as tables of at most `ROWS` rows below a header, labelled by the numbers of the rows.
+
+    `first` is the number of the first row. The first row of two cells or more is the header, and rows of one
+    cell above it are lines of text. After an empty row another table may begin, with a header of text under
+    such a line or above numbers.
     """
-    filled = [(n, row) for n, row in enumerate(rows, first) if any(value not in ("", None) for value in row)]
-    header, body = [row for _, row in filled[:1]], filled[1:]
-    for start in range(0, max(1, len(body)), ROWS):
-        block = body[start : start + ROWS]
-        span = f"rows {block[0][0]} to {block[-1][0]}" if len(body) > ROWS else ""
-        yield Page(table([*header, *(row for _, row in block)]), ", ".join(filter(None, (label, span))))
+    filled = [(number, row) for number, row in enumerate(rows, first) if _filled(row)]
+    is_wide = any(len(_filled(row)) > 1 for _, row in filled)
+    header, lines, parts = list[object](), list[str](), list[tuple[str, int, int]]()
+    for _, run in groupby(enumerate(filled), lambda item: item[1][0] - item[0]):
+        block = [row for _, row in run]
+        above = list(takewhile(lambda row: is_wide and len(_filled(row[1])) == 1, block))
+        lines += [escaped(_cell(_filled(row)[0])) for _, row in above]
+        body = block[len(above) :]
+        if body and (
+            not header or (_is_text(body[0][1]) and (lines or not all(_is_text(r) for _, r in body)))
+        ):
+            header = [*body[0][1]]
+        body = [row for row in body if [*row[1]] != header]
+        for start in range(0, len(body) or int(len(block) > len(above)), ROWS):
+            part = body[start : start + ROWS]
+            text = "\n\n".join([*lines, table([header, *(row for _, row in part)])])
+            numbers = [number for number, _ in part or block]
+            parts.append((text, numbers[0], numbers[-1]))
+            lines = []
+    if lines:
+        parts.append(("\n\n".join(lines), filled[-1][0], filled[-1][0]))
+    spans = [f"rows {start} to {end}" if len(parts) > 1 else "" for _, start, end in parts]
+    return [
+        Page(text, ", ".join(filter(None, (label, span))))
+        for (text, *_), span in zip(parts, spans, strict=True)
+    ]
+
+
+def _filled(row: Sequence[object]) -> list[object]:
+    return [value for value in row if value not in ("", None)]
+
+
+def _is_text(row: Sequence[object]) -> bool:
+    """Returns whether no cell is a number or a date."""
+    return all(isinstance(value, str) and not _NUMBER.fullmatch(value) for value in _filled(row))
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
@@ -195,6 +246,7 @@ def table(rows: Sequence[Sequence[object]]) -> str:
         for column in zip_longest(*([_cell(value) for value in row] for row in rows), fillvalue="")
         if any(column)
     ]
+    columns = [column for column, _ in groupby(columns)]  # where all cells of two columns are merged
     lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True) if any(row)]
     return "\n".join([*lines[:1], f"|{' --- |' * len(columns)}", *lines[1:]]) if lines else ""
 

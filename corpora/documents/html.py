@@ -25,6 +25,7 @@ from ragc.corpora.documents.base import (
     formula,
     printable,
     real_title,
+    repeated,
     shifted,
 )
 from ragc.corpora.documents.text import decoded
@@ -50,11 +51,19 @@ _NO_TEXT = "//script|//style|//noscript|//template|//iframe|//svg|//rp|//annotat
 _NO_CONTENT = (
     "//nav|//footer|//aside|//select|//button|//textarea"
     "|//form[not(.//p or .//h1 or .//h2 or .//table or .//li)]"
+    "|//*[contains(@class, 'editsection')]"
     "|//a[starts-with(@href, '#')][normalize-space()='¶' or normalize-space()='#']"
     "|//*[@role='navigation' or @role='banner' or @role='contentinfo' or @role='search' or @hidden"
     " or @aria-hidden='true' or contains(translate(@style, ' ', ''), 'display:none')]"
 )
-_MAY_BE_MENUS = "//div|//ul|//ol|//dl|//table|//section|//p|//header|//center"
+_MAY_BE_MENUS = (
+    "//*[self::div or self::ul or self::ol or self::dl or self::table or self::section or self::p"
+    " or self::header or self::center][not(ancestor::tr[th])]"
+)
+_UNDER_A_HEADING = (
+    "boolean(preceding-sibling::*[1][self::h2 or self::h3 or self::h4 or self::h5 or self::h6]"
+    " and .//a[@href][not(starts-with(@href, '#'))])"
+)
 _MAIN = "self::main or self::article or @role='main'"
 _NOT_IN_HEADINGS = ".//text()[not(ancestor::h1 or ancestor::h2 or ancestor::h3 or ancestor::title)]"
 _WRITTEN_OUT = (
@@ -118,6 +127,11 @@ def markdown(source: str, most: int | None = None) -> tuple[str, str]:
     mains = root.xpath(f"//*[{_MAIN}][not(ancestor::*[{_MAIN}])]")
     if len(mains) == 1 and 2 * len(mains[0].text_content()) >= len(text):
         content = mains[0]
+    for table in content.xpath(
+        "descendant-or-self::table[.//table]"
+    ):  # which only gives the others their place
+        for node in (table, *table.xpath("./*|./*/tr|./tr/*|./*/tr/*")):
+            node.tag = "div"
     _fill_spans(content)
     if most is not None and sum(1 for _ in content.iter()) > most:
         return title, "\n".join(filter(None, (" ".join(part.split()) for part in content.itertext())))
@@ -132,8 +146,16 @@ def _converter() -> Any:
         """Leaves letters as they are, except where Markdown would read a cell or a block in them."""
 
         def escape(self, text: str, parent_tags: Collection[str]) -> str:
-            """Returns running `text` so that it ends no cell of a table."""
-            return text.replace("|", "\\|") if {"td", "th"} & {*parent_tags} else text
+            """Returns `text` as it is."""
+            return text
+
+        def convert_td(self, el: Any, text: str, parent_tags: Collection[str]) -> str:
+            """Returns a cell that no bar in it ends."""
+            return str(super().convert_td(el, text.replace("|", "\\|"), parent_tags))  # type: ignore[misc]
+
+        def convert_th(self, el: Any, text: str, parent_tags: Collection[str]) -> str:
+            """Returns a cell of a header that no bar in it ends."""
+            return str(super().convert_th(el, text.replace("|", "\\|"), parent_tags))  # type: ignore[misc]
 
         def convert_p(self, el: Any, text: str, parent_tags: Collection[str]) -> str:
             """Returns a paragraph whose lines are no headings, tables or quotes."""
@@ -163,16 +185,16 @@ def _holds_the_page(node: Any, length: int) -> bool:
 
 
 def _is_no_menu(node: Any, length: int) -> bool:
-    """Returns whether a block is not mostly links, or a list after a colon, and not named like navigation.
-
-    A block with the title of the page is no menu.
+    """Returns whether a block is not mostly links, unless a heading or a colon announces it, and is not named
+    like navigation. A block with the title of the page is no menu.
     """
     links = [len(link.text_content()) for link in node.xpath(".//a[@href]")]
     loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
     if not links or max(loose, default=0) > MAX_MENU_TEXT or node.xpath("boolean(.//h1)"):
         return True
     is_list = node.tag in ("ul", "ol")
-    is_announced = is_list and node.xpath("normalize-space(preceding-sibling::*[1][self::p])").endswith(":")
+    above = node.xpath("normalize-space(preceding-sibling::*[1][self::p])") if is_list else ""
+    is_announced = above.endswith(":") or node.xpath(_UNDER_A_HEADING)
     is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)
     is_named = _MENU_NAME.search(f"{node.get('class', '')} {node.get('id', '')}")
     return not is_named and (is_announced or not is_linked)
@@ -188,11 +210,13 @@ def _fill_spans(content: Any) -> None:
     if sum(span(cell, "rowspan") * span(cell, "colspan") for cell in content.iter("td", "th")) > MAX_CELLS:
         return
     for row in list(content.iter("tr")):
-        for cell in row.xpath("./td|./th"):
-            place, columns = row.index(cell), span(cell, "colspan")
+        cells = row.xpath("./td|./th")
+        for cell in cells:
+            place, columns = row.index(cell), span(cell, "colspan") if len(cells) > 1 else 1
+            text = repeated(" ".join(cell.text_content().split()))
             for other in (row, *islice(row.itersiblings("tr"), span(cell, "rowspan") - 1)):
                 for _ in range(columns - (other is row)):
                     copy = row.makeelement(cell.tag)
-                    copy.text = " ".join(cell.text_content().split())[:200]
+                    copy.text = text
                     other.insert(place + (other is row), copy)
             cell.attrib.pop("colspan", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ragc.corpora.documents.base import (
     escaped,
     formula,
     real_title,
+    repeated,
     shifted,
     table,
     tables,
@@ -27,6 +28,21 @@ _LIST = re.compile("^List", re.MULTILINE)
 _NO_TEXT = frozenset(
     ("del", "moveFrom", "instrText", "Fallback", "rPr", "pPr", "tcPr", "rubyPr", "endParaRPr")
 )
+_CONTENTS = re.compile(r"^toc \d", re.IGNORECASE | re.MULTILINE)
+_OFF = frozenset(("0", "false", "off", "noStrike"))
+_PLAIN = " !%&()+,./0123456789:;<=>?"
+_CODES = f"{_PLAIN}ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".encode() + bytes.fromhex(
+    "2d a3a5abacaeb0b1b2b3b4b5b6b7b8b9babbbc c7c8cccdce d0d1d6d7d8d9da dbde e5f2 fbfcfdfe"
+)
+_SIGNS = (
+    f"{_PLAIN}ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖαβχδεφγηιϕκλμνοπθρστυϖωξψζ-≤∞↔←→°±″≥×∝∂•÷≠≡≈…∩∪⊂⊆∈∠∇√⋅¬∧∨⇔⇒∑∫✗✓☒☒"
+)
+_SYMBOLS = {0xF000 + code: sign for code, sign in zip(_CODES, _SIGNS, strict=True)}
+"""The signs of the fonts Symbol and, where it has none, Wingdings, which Office writes as private letters."""
+
+_BOXES = {0xF0A8: "☐", 0xF06F: "☐"}
+"""The empty boxes of the font Wingdings."""
+
 _NOISY = re.compile(r"-?\d+\.\d{10,}")
 _WRITTEN = {"tab": " {}", "br": "\n{}", "cr": "\n{}", "noBreakHyphen": "-{}", "p": " {}", "rt": "({})"}
 """How elements of Office stand in a line, by name, with the text of those inside."""
@@ -58,7 +74,9 @@ def read_word(path: Path) -> Document:
     blocks = list(filter(None, _blocks(document.element.body, document, notes)))
     headings = (text.removeprefix("# ") for text in blocks if text.startswith("# "))
     title = real_title(document.core_properties.title) or next(headings, "")
-    return Document(title, (Page("\n\n".join(blocks)),))
+    comments = len(document.comments)
+    left_out = (f"left out comments: {comments}",) if comments else ()
+    return Document(title, (Page("\n\n".join(blocks)),), left_out)
 
 
 def read_slides(path: Path) -> Document:
@@ -85,15 +103,27 @@ def read_sheets(path: Path) -> Document:
     import python_calamine as calamine
 
     workbook = calamine.CalamineWorkbook.from_path(str(path))
-    pages, hidden = list[Page](), list[str]()
+    pages, hidden, notes = list[Page](), list[str](), list[str]()
     for sheet in workbook.sheets_metadata:
         if sheet.visible != calamine.SheetVisibleEnum.Visible:
             hidden.append(sheet.name)
         elif sheet.typ == calamine.SheetTypeEnum.WorkSheet:
-            rows = workbook.get_sheet_by_name(sheet.name)
-            pages += tables(rows.to_python(), f"sheet {sheet.name}", first=(rows.start or (0, 0))[0] + 1)
-    notes = (f"left out hidden sheets: {', '.join(hidden)}",) if hidden else ()
-    return Document("", tuple(pages), notes)
+            try:
+                pages += _sheet(workbook.get_sheet_by_name(sheet.name))
+            except calamine.CalamineError as error:
+                notes.append(f"sheet {sheet.name} cannot be read ({error})")
+    notes += [f"left out hidden sheets: {', '.join(hidden)}"] if hidden else []
+    return Document("", tuple(pages), tuple(notes))
+
+
+def _sheet(sheet: Any) -> list[Page]:
+    """Returns the pages of a sheet; short texts of merged cells stand in each of their rows."""
+    rows, (top, left) = sheet.to_python(), sheet.start or (0, 0)
+    for (first, column), (last, _) in sheet.merged_cell_ranges or ():
+        merged = rows[max(0, first - top) : last + 1 - top] if left <= column < left + sheet.width else []
+        for row in merged[1:]:
+            row[column - left] = repeated(str(merged[0][column - left]))
+    return tables(rows, f"sheet {sheet.name}", first=top + 1)
 
 
 def _blocks(parent: Any, document: Any, notes: Mapping[tuple[str, str], str]) -> Iterator[str]:
@@ -105,7 +135,7 @@ def _blocks(parent: Any, document: Any, notes: Mapping[tuple[str, str], str]) ->
             for mark in node.iter("{*}footnoteReference", "{*}endnoteReference"):
                 if text := notes.get((_name(mark).removesuffix("Reference"), _attribute(mark, "id"))):
                     yield f"Note: {text}"
-        elif name == "tbl":
+        elif name == "tbl" and node.find(".//{*}tc//{*}tbl") is None:  # one around tables is only their place
             yield _table(node)
         elif name not in _NO_TEXT and "Table of Contents" not in node.xpath(
             "./*[local-name()='sdtPr']//*[local-name()='docPartGallery']/@*"
@@ -121,7 +151,7 @@ def _paragraph(node: Any, document: Any) -> str:
     style, names = Paragraph(node, document).style, ""
     while style is not None:
         names, style = f"{names}\n{style.name}", style.base_style
-    if not text:
+    if not text or _CONTENTS.search(names):
         return ""
     if heading := _HEADING.search(names):
         return f"{'#' * min(6, int(heading[1]) if heading[1] else 1)} {' '.join(text.split())}"
@@ -130,17 +160,16 @@ def _paragraph(node: Any, document: Any) -> str:
 
 
 def _table(node: Any) -> str:
-    """Returns a table of Word or PowerPoint; the text of merged cells stands in each of them."""
+    """Returns a table of Word or PowerPoint; a short text of merged cells stands in each of them."""
     rows = list[list[str]]()
     for row in node.iter("{*}tr"):
-        if next(row.iterancestors("{*}tbl")) is not node:
-            continue
-        cells = [""] * getattr(row, "grid_before", 0)
-        for cell in row.iter("{*}tc"):
-            if next(cell.iterancestors("{*}tr")) is row:
-                left = cells[-1:] if getattr(cell, "hMerge", False) else []
-                above = rows[-1][len(cells) :] if rows and cell.vMerge in (True, "continue") else []
-                cells += [*left, *above, _text(cell)][:1] * min(getattr(cell, "grid_span", 1), 100)
+        cells, in_row = [""] * getattr(row, "grid_before", 0), list(row.iter("{*}tc"))
+        for cell in in_row:
+            left = cells[-1:] if getattr(cell, "hMerge", False) else []
+            above = rows[-1][len(cells) :] if rows and cell.vMerge in (True, "continue") else []
+            text = " ".join(_text(cell).split())
+            more = min(getattr(cell, "grid_span", 1), 100) - 1 if len(in_row) > 1 else 0
+            cells += [repeated((left or above)[0]) if left or above else text, *[repeated(text)] * more]
         rows.append(cells)
     return table(rows)
 
@@ -158,6 +187,8 @@ def _slide(slide: Any) -> Iterator[str]:
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
     """Yields the texts and tables of `shapes`, those of groups among them, in reading order."""
+    from pptx.oxml import parse_xml
+
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         if hasattr(shape, "shapes"):
             yield from _shapes(shape.shapes)
@@ -165,8 +196,11 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
             yield from _chart(shape.chart)
         elif getattr(shape, "has_table", False):
             yield _table(next(shape.element.iter("{*}tbl")))
-        elif shape.has_text_frame:
-            lines = (line.strip() for node in shape.element.iter("{*}p") for line in _text(node).splitlines())
+        else:
+            element = shape.element
+            for diagram in element.iter("{*}relIds"):
+                element = parse_xml(shape.part.related_part(_attribute(diagram, "dm")).blob)
+            lines = (line.strip() for node in element.iter("{*}p") for line in _text(node).splitlines())
             if text := "\n".join(escaped(line) for line in lines if line):
                 yield text
 
@@ -196,22 +230,48 @@ def _points(series: Any, name: str) -> dict[int, str]:
 
 
 def _text(node: Any) -> str:
-    """Returns the text inside an element of Word or PowerPoint, formulas and ruby included."""
+    """Returns the text inside an element of Word or PowerPoint, formulas, ruby and form fields included."""
     name = _name(node)
     if name in _NO_TEXT:
         return ""
-    if name == "oMath":
-        return formula(node, lambda part: part.text or "")
+    if name in _TEXTS:
+        return _TEXTS[name](node)
     parts = map(_text, reversed(node) if name == "ruby" else node)  # Word has the reading before the letters
-    text = (node.text or "") if name == "t" else _WRITTEN.get(name, "{}").format("".join(parts))
+    text = _WRITTEN.get(name, "{}").format("".join(parts))
     properties = node.find("{*}rPr") if name == "r" else None
     if properties is None:
         return text
     marks = [_attribute(mark, "val") for mark in properties.iter("{*}vanish", "{*}strike", "{*}dstrike")]
-    if {*marks, properties.get("strike", "off")} - {"0", "false", "off", "noStrike"}:  # hidden or struck out
+    if not _OFF.issuperset([*marks, properties.get("strike", "off")]):  # hidden or struck out
         return ""
     shifts = (_attribute(mark, "val") for mark in properties.iter("{*}vertAlign"))
     return shifted(text, properties.get("baseline") or next(shifts, ""))
+
+
+def _symbol(node: Any) -> str:
+    signs = {**_SYMBOLS, **_BOXES} if _attribute(node, "font").startswith("Wingdings") else _SYMBOLS
+    return signs.get(int(_attribute(node, "char"), 16) | 0xF000, "")
+
+
+def _check_box(node: Any) -> str:
+    states = [_attribute(state, "val") for state in node.iter("{*}default", "{*}checked")]
+    return "☐ " if not states or states[-1] in _OFF else "☒ "
+
+
+def _drop_down(node: Any) -> str:
+    """Returns the entry of a list that is chosen, by its number; the first one if none is."""
+    entries = [_attribute(entry, "val") for entry in node.iter("{*}listEntry")]
+    numbers = [int(_attribute(number, "val")) for number in node.iter("{*}default", "{*}result")]
+    return entries[[0, *numbers][-1]] if entries else ""
+
+
+_TEXTS: Mapping[str, Callable[[Any], str]] = {
+    "t": lambda node: (node.text or "").translate(_SYMBOLS),
+    "oMath": lambda node: formula(node, lambda part: part.text or ""),
+    "sym": _symbol,
+    "checkBox": _check_box,
+    "ddList": _drop_down,
+}
 
 
 def _name(node: Any) -> str:

@@ -153,7 +153,7 @@ def _answer(path: Path, reader: str) -> dict[str, Any]:
         if sum(len(page.text) for page in pages) > MAX_TEXT:
             reason = f"holds more than {MAX_TEXT:,} characters of text"
         elif not any(page.text.strip() for page in pages):
-            reason = "is empty"
+            reason = "; ".join(["is empty", *document.notes])
         else:
             return asdict(replace(document, pages=pages))
     except UnreadableDocument as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, tables
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(\S.*?)[ \t]*#*$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]+(\S.*?)[ \t]*#*|(\S.*)\n=+[ \t]*)$", re.MULTILINE)
 _CODE = re.compile(r"^(```|~~~).*?(?:^\1|\Z)", re.MULTILINE | re.DOTALL)
 _DECLARED = re.compile(
     rb"<(?:meta|\?xml)[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
@@ -42,7 +42,7 @@ def read(path: Path) -> Document:
     text, notes = decoded(path.read_bytes())
     if path.suffix.lower() in (".md", ".markdown"):
         heading = _HEADING.search(_CODE.sub("", text))
-        return Document(heading.group(1) if heading else "", (Page(text),), notes)
+        return Document(heading.group(1) or heading.group(2) if heading else "", (Page(text),), notes)
     return Document("", (Page("\n".join(map(escaped, text.splitlines()))),), notes)
 
 
@@ -58,22 +58,24 @@ def read_table(path: Path) -> Document:
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if text.count('"') % 2 else csv.QUOTE_MINIMAL,  # a lone quote is a letter
     )
-    return Document("", tuple(tables(list(rows), "")), notes)
+    return Document("", tuple(tables(rows, "")), notes)
 
 
 def decoded(data: bytes, declared: str = "", *, is_page: bool = False) -> tuple[str, tuple[str, ...]]:
     """Returns the text of `data`, and a note if its encoding is in doubt.
 
-    The encoding is that of its mark, else the one `declared`, by a page itself if nothing else says it, as
-    browsers read it, else UTF-8, else the one that the text itself suggests. Raises UnreadableDocument for
-    data that is no text.
+    The encoding is that of its mark, else UTF-8 if it reads so, else the one `declared`, by a page itself if
+    nothing else says it, as browsers read it, else the one that the text itself suggests. Raises
+    UnreadableDocument for data that is no text.
     """
     mark = next((name for mark, name in _MARKS if data.startswith(mark)), "")
     if not mark and b"\x00" in data[:4096]:
         raise UnreadableDocument("is no text")
     if is_page and not declared and (match := _DECLARED.search(data, 0, 4096)):
         declared = match.group(1).decode("ascii")
-    for label in filter(None, (mark, declared, "utf-8")):
+    # What reads as UTF-8 is UTF-8 whatever a page says of itself, unless it is ASCII with escapes.
+    order = (declared, "utf-8") if data.isascii() else ("utf-8", declared)
+    for label in filter(None, (mark, *order)):
         try:
             name = codecs.lookup(label.lower().removeprefix("x-")).name
             encoding = mark or _AS_BROWSERS_READ.get(name, name)
@@ -87,8 +89,8 @@ def decoded(data: bytes, declared: str = "", *, is_page: bool = False) -> tuple[
     from charset_normalizer import from_bytes
 
     runs = re.findall(rb"[\x80-\xff]+", data[:100_000])
-    # Words of Latin letters have one or two that are beyond ASCII side by side; guesses from so few are bad.
-    usual = _USUAL if 2 * sum(len(run) > 2 for run in runs) > len(runs) else _LATIN
+    # Words of Latin letters rarely have two beyond ASCII side by side; guesses from so few are bad.
+    usual = _USUAL if 2 * sum(len(run) > 1 for run in runs) > len(runs) else _LATIN
     matches = from_bytes(data[:100_000], cp_isolation=list(usual))
     best = min(
         matches, key=lambda match: (match.chaos, -match.coherence, usual.index(match.encoding)), default=None

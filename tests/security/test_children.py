@@ -30,7 +30,8 @@ READ = """
 from pathlib import Path
 from ragc.corpora.documents.reading import DocumentReader
 with DocumentReader() as reader:
-    print(reader.read(Path("note.txt"), "ragc.corpora.documents.text:read", b"A note of some words.").pages[0].text)
+    document = reader.read(Path("note.txt"), "ragc.corpora.documents.text:read", b"A note of some words.")
+    print(document.pages[0].text)
 """
 OWN_READER = """
 from pathlib import Path
