@@ -24,7 +24,7 @@ from ragc.corpora.documents.base import (
 _MACROS = "application/vnd.ms-word.document.macroEnabled.main+xml"
 _STRICT = "http://purl.oclc.org/ooxml/"
 _HEADING = re.compile(r"^(?:heading (\d)|title$)", re.IGNORECASE | re.MULTILINE)
-_LIST = re.compile("^List", re.MULTILINE)
+_LIST = re.compile("^List (?:Bullet|Number)", re.MULTILINE)
 _NO_TEXT = frozenset(
     ("del", "moveFrom", "instrText", "Fallback", "rPr", "pPr", "tcPr", "rubyPr", "endParaRPr")
 )
@@ -155,7 +155,8 @@ def _paragraph(node: Any, document: Any) -> str:
         return ""
     if heading := _HEADING.search(names):
         return f"{'#' * min(6, int(heading[1]) if heading[1] else 1)} {' '.join(text.split())}"
-    is_item = _LIST.search(names) or node.find("{*}pPr/{*}numPr") is not None
+    lists = [_attribute(number, "val") for number in node.iterfind("{*}pPr/{*}numPr/{*}numId")]
+    is_item = lists != ["0"] and (lists or _LIST.search(names))  # 0 takes a paragraph out of its list
     return f"- {text}" if is_item else "\n".join(map(escaped, text.splitlines()))
 
 

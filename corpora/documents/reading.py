@@ -119,11 +119,10 @@ class DocumentReader(AbstractContextManager["DocumentReader"]):
             self.__exit__()
             is_late = time.monotonic() - started >= self._seconds
             late = f"takes more than {self._seconds:g} seconds"
-            return {"reason": late if is_late else "ended the process that read it; it may be damaged"}
-        else:
-            return answer
+            answer = {"reason": late if is_late else "ended the process that read it; it may be damaged"}
         finally:
             timer.cancel()
+        return answer
 
 
 def answer_requests() -> None:

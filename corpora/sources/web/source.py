@@ -145,10 +145,11 @@ class Ddgs:
             raise kind(f"the search engine found nothing or refused ({first_line(error)})") from error
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows[:1]):
             raise SourceError("the search engine answered with something that is no list of results")
-        found = [row for row in rows if isinstance(row, Mapping)][:n]
         return [
-            WebResult(row.get("href", ""), row.get("title") or "", row.get("body") or "") for row in found
-        ]
+            WebResult(row.get("href", ""), row.get("title") or "", row.get("body") or "")
+            for row in rows
+            if isinstance(row, Mapping)
+        ][:n]
 
 
 class Spacing:
@@ -290,18 +291,15 @@ class WebSource(BaseSource):
 
 def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
     """Returns results with valid URLs, without URL fragments, each page once; others are logged."""
-    unique: dict[str, WebResult] = {}
-    dropped = 0
+    unique, valid = dict[str, WebResult](), 0
     for result in results:
-        try:
+        with suppress(SourceError, TypeError, AttributeError):
             url = str(check_url(printable(result.url).strip()))
             title, snippet = _line(result.title, MAX_TITLE_CHARS), _line(result.snippet, MAX_SNIPPET_CHARS)
-        except (SourceError, TypeError, AttributeError):
-            dropped += 1
-        else:
             unique.setdefault(url, WebResult(url, title, snippet))
-    if dropped:
-        log.warning("%d of %d results of a web search name no page and were dropped.", dropped, len(results))
+            valid += 1
+    if lost := len(results) - valid:
+        log.warning("%d of %d results of a web search name no page and were dropped.", lost, len(results))
     return list(unique.values())
 
 

@@ -71,6 +71,18 @@ FEES = "| Plan | Fee | Fee |\n| --- | --- | --- |\n| Gold | 1 | 10 |\n| Gold | 2
 SUM = "<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr>"
 NESTED = table(row(cell("A"), cell("30")))
 BODIES = {
+    "headings, lists and lines like headings": (
+        "</w:p>".join((
+            "<w:pPr><w:pStyle w:val='Title'/></w:pPr>" + run("Handbook"),
+            "<w:p><w:pPr><w:pStyle w:val='Heading2'/></w:pPr>" + run("Leave"),
+            "<w:p><w:pPr><w:pStyle w:val='ListBullet'/></w:pPr>" + run("apply early"),
+            "<w:p><w:pPr><w:numPr><w:numId w:val='3'/></w:numPr></w:pPr>" + run("in writing"),
+            "<w:p><w:pPr><w:pStyle w:val='ListParagraph'/></w:pPr>" + run("Thirty days"),
+            "<w:p><w:pPr><w:pStyle w:val='ListBullet'/><w:numPr><w:numId w:val='0'/></w:numPr></w:pPr>"
+            + run("# no heading"),
+        )),
+        "# Handbook\n\n## Leave\n\n- apply early\n\n- in writing\n\nThirty days\n\n\\# no heading",
+    ),
     "superscripts and hidden text": (
         run("within 14") + run("1", "<w:vertAlign w:val='superscript'/>") + run(" h", "<w:vanish/>"),
         "within 14^1",
