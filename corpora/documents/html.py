@@ -80,8 +80,7 @@ def read(path: Path) -> Document:
     source, notes = decoded(path.read_bytes(), is_page=True)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_DEPTH))
     title, text = markdown(source)
-    heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
-    return Document(title or (heading.group(1) if heading else ""), (Page(text),), notes)
+    return Document(title, (Page(text),), notes)
 
 
 def read_web_page(source: str) -> str:
@@ -113,7 +112,7 @@ def markdown(source: str, most: int | None = None) -> tuple[str, str]:
     root = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
     if most is None and any("Excessive depth" in entry.message for entry in parser.error_log):
         raise UnreadableDocument("has too many elements within each other")
-    title = real_title(root.findtext(".//title"))
+    title = real_title(root.findtext(".//title")) or real_title(root.xpath("string((//h1|//h2)[1])"))
     _write_out(root)
     for nodes, stays in ((_NO_TEXT, None), (_NO_CONTENT, _holds_the_page), (_MAY_BE_MENUS, _is_no_menu)):
         length = len(root.text_content())
@@ -145,10 +144,6 @@ def _converter() -> Any:
     class Writer(MarkdownConverter):
         """Leaves letters as they are, except where Markdown would read a cell or a block in them."""
 
-        def escape(self, text: str, parent_tags: Collection[str]) -> str:
-            """Returns `text` as it is."""
-            return text
-
         def convert_td(self, el: Any, text: str, parent_tags: Collection[str]) -> str:
             """Returns a cell that no bar in it ends."""
             return str(super().convert_td(el, text.replace("|", "\\|"), parent_tags))  # type: ignore[misc]
@@ -162,7 +157,14 @@ def _converter() -> Any:
             lines = "\n".join(map(escaped, text.strip().split("\n")))
             return str(super().convert_p(el, lines, parent_tags))  # type: ignore[misc]  # its stubs lack it
 
-    return Writer(heading_style="ATX", bullets="-", strip=["img", "a"], table_infer_header=True)
+    return Writer(
+        heading_style="ATX",
+        bullets="-",
+        strip=["img", "a"],
+        table_infer_header=True,
+        escape_asterisks=False,
+        escape_underscores=False,
+    )
 
 
 def _write_out(root: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -174,3 +175,38 @@ def test_limits_of_size_time_and_type(site: ScriptedServer) -> None:
 def test_text_is_decoded_by_what_is_declared(site: ScriptedServer, kind: str, body: bytes, text: str) -> None:
     site.pages["/text"] = Answer(body, 200, kind)
     assert get(f"{site.base}/text").text == text
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (b"", "could not be fetched"),
+        (b"garbage, no HTTP\r\n\r\n", "could not be fetched"),
+        (HEAD + b"Content-Length: 100\r\n\r\nshort", "could not be fetched"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "could not be fetched"),
+        (
+            HEAD
+            + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff",
+            "could not be fetched",
+        ),
+        (HEAD + b"X: " + b"a" * 1_000_000 + b"\r\n\r\n", "could not be fetched"),
+        (HEAD + b"\r\n" + b"x" * 6_000_000, "larger than 5000000 bytes"),
+        (b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3600\r\n\r\n", "status 429"),
+        (b"HTTP/1.1 429 Too Many Requests\r\n\r\n", "status 429"),
+        (b"HTTP/1.1 503 Unavailable\r\nRetry-After: nonsense\r\n\r\n", "status 503"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://[::bad\r\n\r\n", "no URL|could not be fetched"),
+        (b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n", "neither http nor https"),
+        (b"HTTP/1.1 302 Found\r\n\r\n", "status 302"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "status 204"),
+    ],
+    ids=range(14),
+)
+def test_a_server_that_lies_or_refuses_is_one_error(site: ScriptedServer, reply: bytes, message: str) -> None:
+    site.pages["/"] = Answer(reply, raw=True)
+    said = refusal(site.base)
+    assert re.search(message, said)
+    assert len(said) < 600
+    assert "\n" not in said
