@@ -207,7 +207,7 @@ def tables(rows: Iterable[Sequence[object]], label: str, *, first: int = 1) -> l
     header, lines, parts = list[object](), list[str](), list[tuple[str, int, int]]()
     for _, run in groupby(enumerate(filled), lambda item: item[1][0] - item[0]):
         block = [row for _, row in run]
-        above = list(takewhile(lambda row: is_wide and len(_filled(row[1])) == 1, block))
+        above = list(takewhile(lambda row: is_wide and len(_filled(row[1])) == 1 and _is_text(row[1]), block))
         lines += [escaped(_cell(_filled(row)[0])) for _, row in above]
         body = block[len(above) :]
         if body and (
@@ -246,7 +246,6 @@ def table(rows: Sequence[Sequence[object]]) -> str:
         for column in zip_longest(*([_cell(value) for value in row] for row in rows), fillvalue="")
         if any(column)
     ]
-    columns = [column for column, _ in groupby(columns)]  # where all cells of two columns are merged
     lines = [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True) if any(row)]
     return "\n".join([*lines[:1], f"|{' --- |' * len(columns)}", *lines[1:]]) if lines else ""
 

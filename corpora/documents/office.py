@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -162,17 +163,23 @@ def _paragraph(node: Any, document: Any) -> str:
 
 def _table(node: Any) -> str:
     """Returns a table of Word or PowerPoint; a short text of merged cells stands in each of them."""
-    rows = list[list[str]]()
+    rows = list[list[tuple[str, bool]]]()  # each cell, and whether it only continues the one left of it
     for row in node.iter("{*}tr"):
-        cells, in_row = [""] * getattr(row, "grid_before", 0), list(row.iter("{*}tc"))
-        for cell in in_row:
-            left = cells[-1:] if getattr(cell, "hMerge", False) else []
+        cells = [("", False)] * getattr(row, "grid_before", 0)
+        for cell in row.iter("{*}tc"):
+            is_more = getattr(cell, "hMerge", False)
             above = rows[-1][len(cells) :] if rows and cell.vMerge in (True, "continue") else []
             text = " ".join(_text(cell).split())
-            more = min(getattr(cell, "grid_span", 1), 100) - 1 if len(in_row) > 1 else 0
-            cells += [repeated((left or above)[0]) if left or above else text, *[repeated(text)] * more]
-        rows.append(cells)
-    return table(rows)
+            copied = cells[-1:] if is_more else above
+            cells.append((repeated(copied[0][0]) if copied else text, is_more))
+            cells += [(repeated(text), True)] * (min(getattr(cell, "grid_span", 1), 100) - 1)
+        rows.append(cells if len(list(row.iter("{*}tc"))) > 1 else cells[:1])
+    columns = [
+        column
+        for column in zip_longest(*rows, fillvalue=("", True))
+        if not all(is_more for _, is_more in column)
+    ]
+    return table([[text for text, _ in row] for row in zip(*columns, strict=True)])
 
 
 def _slide(slide: Any) -> Iterator[str]:

@@ -29,9 +29,9 @@ _AS_BROWSERS_READ = {
 }
 """The encodings that browsers take for these codecs of Python; some of them are no encodings of pages."""
 
-_LATIN = ("cp1252", "cp1250")
+_LATIN = ("cp1252", "cp1250", "cp1254")
 _USUAL = (
-    *(*_LATIN, "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
+    *(*_LATIN, "cp1251", "cp1253", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949", "cp874"),
 )
 """The encodings among which that of a text is looked for; of equally likely ones the first is taken."""

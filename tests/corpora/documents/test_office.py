@@ -232,7 +232,7 @@ def write_sheets(path: Path, **sheets: list[list[Any]]) -> Path:
 
 
 def test_sheets_have_each_table_under_its_header(tmp_path: Path) -> None:
-    stacked = [["Prices of 2026"], ["Item", "Price"], ["Tea", 0.1 + 0.2], ["Milk", 2.0], []]
+    stacked: list[list[Any]] = [["Prices of 2026"], ["Item", "Price"], ["Tea", 0.1 + 0.2], ["Milk", 2.0], []]
     stacked += [
         ["Staff"],
         ["Name", "Since"],
@@ -244,12 +244,16 @@ def test_sheets_have_each_table_under_its_header(tmp_path: Path) -> None:
         ["S", 1],
     ]
     merged = [["Region", "City"], ["North", "Kiel"], ["", "Bremen"]]
-    document: Document = office.read_sheets(write_sheets(tmp_path / "a.xlsx", Stacked=stacked, Merged=merged))
+    matrix = [["v", "w"], [255, 255], [255, 255], [], [3], [4, 5]]
+    path = write_sheets(tmp_path / "a.xlsx", Stacked=stacked, Merged=merged, Matrix=matrix)
+    document: Document = office.read_sheets(path)
     assert {page.label: page.text.replace("\n| --- | --- |", "") for page in document.pages} == {
         "sheet Stacked, rows 3 to 4": "Prices of 2026\n\n| Item | Price |\n| Tea | 0.3 |\n| Milk | 2 |",
         "sheet Stacked, rows 8 to 8": "Staff\n\n| Name | Since |\n| Ann | 2019 |",
         "sheet Stacked, rows 10 to 10": "| Name | Since |\n| Bob | 2021 |",
         "sheet Stacked, rows 13 to 13": "| Size | Cost |\n| S | 1 |",
+        "sheet Matrix, rows 2 to 3": "| v | w |\n| 255 | 255 |\n| 255 | 255 |",
+        "sheet Matrix, rows 5 to 6": "| v | w |\n| 3 |  |\n| 4 | 5 |",
         "sheet Merged": "| Region | City |\n| North | Kiel |\n| North | Bremen |",
     }
 

@@ -29,6 +29,7 @@ def test_titles_that_programs_write_are_none(title: str) -> None:
         ("The “returns” period – it’s €20 for you", "cp1252"),
         ("A inscrição não é paga até amanhã; opções à direita.", "cp1252"),
         ("Příliš žluťoučký kůň úpěl ďábelské ódy.", "cp1250"),
+        ("İstanbul, Türkiye'nin en kalabalık, iktisadi ve kültürel açıdan en önemli şehri.", "cp1254"),
         ("返品は14日以内です。", "cp932"),
     ],
 )
