@@ -244,7 +244,7 @@ def test_sheets_have_each_table_under_its_header(tmp_path: Path) -> None:
         ["S", 1],
     ]
     merged = [["Region", "City"], ["North", "Kiel"], ["", "Bremen"]]
-    matrix = [["v", "w"], [255, 255], [255, 255], [], [3], [4, 5]]
+    matrix: list[list[Any]] = [["v", "w"], [255, 255], [255, 255], [], [3], [4, 5]]
     path = write_sheets(tmp_path / "a.xlsx", Stacked=stacked, Merged=merged, Matrix=matrix)
     document: Document = office.read_sheets(path)
     assert {page.label: page.text.replace("\n| --- | --- |", "") for page in document.pages} == {
