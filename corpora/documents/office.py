@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from ragc.corpora.documents.base import (
     Document,
@@ -60,7 +63,10 @@ def read_word(path: Path) -> Document:
     from docx.parts.document import DocumentPart
 
     PartFactory.part_type_for[_MACROS] = DocumentPart
-    package = Package.open(str(path))
+    try:
+        package = Package.open(str(path))
+    except KeyError:  # a picture or another part that the file names is missing
+        package = Package.open(_without_lost_parts(path))
     if any(relation.reltype.startswith(_STRICT) for relation in package.rels.values()):
         raise UnreadableDocument(
             "is in Strict Open XML, which is not read; save it as an ordinary Word document (.docx)"
@@ -78,6 +84,26 @@ def read_word(path: Path) -> Document:
     comments = len(document.comments)
     left_out = (f"left out comments: {comments}",) if comments else ()
     return Document(title, (Page("\n\n".join(blocks)),), left_out)
+
+
+def _without_lost_parts(path: Path) -> io.BytesIO:
+    """Returns a copy of an Office file in which nothing refers to parts that are missing."""
+    from lxml import etree
+
+    copy = io.BytesIO()
+    with ZipFile(path) as source, ZipFile(copy, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".rels"):
+                root = etree.fromstring(content)
+                for relation in list(root):
+                    part = posixpath.join("/", name, "../..", relation.get("Target", ""))
+                    is_inside = relation.get("TargetMode") != "External"
+                    if is_inside and posixpath.normpath(part)[1:] not in source.namelist():
+                        root.remove(relation)
+                content = etree.tostring(root)
+            target.writestr(name, content)
+    return copy
 
 
 def read_slides(path: Path) -> Document:

@@ -172,6 +172,17 @@ def test_word_leaves_contents_out_and_notes_comments(tmp_path: Path) -> None:
     assert (read.pages[0].text, read.notes) == ("The scope.", ("left out comments: 1",))
 
 
+def test_word_is_read_where_a_picture_is_missing(tmp_path: Path) -> None:
+    written = write_word(tmp_path / "a.docx", f"<w:p>{run('Words')}</w:p>")
+    lost = b'<Relationship Id="rId99" Type="http://x/image" Target="NULL"/></Relationships>'
+    with ZipFile(written) as source, ZipFile(tmp_path / "b.docx", "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            is_named = name == "word/_rels/document.xml.rels"
+            target.writestr(name, content.replace(b"</Relationships>", lost) if is_named else content)
+    assert office.read_word(tmp_path / "b.docx").pages[0].text == "Words"
+
+
 def test_a_strict_word_document_is_refused_with_a_remedy(tmp_path: Path) -> None:
     ordinary, strict = (
         "http://schemas.openxmlformats.org/officeDocument/2006/",
