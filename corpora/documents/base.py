@@ -204,7 +204,7 @@ def tables(rows: Iterable[Sequence[object]], label: str, *, first: int = 1) -> l
     """
     filled = [(number, row) for number, row in enumerate(rows, first) if _filled(row)]
     is_wide = any(len(_filled(row)) > 1 for _, row in filled)
-    header, lines, parts = list[object](), list[str](), list[tuple[str, int, int]]()
+    header, lines, parts = list[object](), list[str](), list[tuple[str, str]]()
     for _, run in groupby(enumerate(filled), lambda item: item[1][0] - item[0]):
         block = [row for _, row in run]
         above = list(takewhile(lambda row: is_wide and len(_filled(row[1])) == 1 and _is_text(row[1]), block))
@@ -219,14 +219,12 @@ def tables(rows: Iterable[Sequence[object]], label: str, *, first: int = 1) -> l
             part = body[start : start + ROWS]
             text = "\n\n".join([*lines, table([header, *(row for _, row in part)])])
             numbers = [number for number, _ in part or block]
-            parts.append((text, numbers[0], numbers[-1]))
+            parts.append((text, f"rows {numbers[0]} to {numbers[-1]}"))
             lines = []
     if lines:
-        parts.append(("\n\n".join(lines), filled[-1][0], filled[-1][0]))
-    spans = [f"rows {start} to {end}" if len(parts) > 1 else "" for _, start, end in parts]
+        parts.append(("\n\n".join(lines), f"rows {filled[-1][0]} to {filled[-1][0]}"))
     return [
-        Page(text, ", ".join(filter(None, (label, span))))
-        for (text, *_), span in zip(parts, spans, strict=True)
+        Page(text, ", ".join(filter(None, (label, span if len(parts) > 1 else "")))) for text, span in parts
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any, cast
 from zipfile import ZipFile
@@ -161,15 +162,17 @@ def test_word_keeps(name: str, tmp_path: Path) -> None:
     assert office.read_word(path).pages[0].text == expected
 
 
-def test_word_leaves_contents_out_and_notes_comments(tmp_path: Path) -> None:
+def test_word_has_a_title_leaves_contents_out_and_notes_comments(tmp_path: Path) -> None:
     document: Any = docx.Document()
     document.styles.add_style("TOC 1", docx.enum.style.WD_STYLE_TYPE.PARAGRAPH)
+    document.add_heading("Handbook", 0)
     document.add_paragraph("1 Scope 15", style="TOC 1")
     paragraph = document.add_paragraph("The scope.")
     document.add_comment(paragraph.runs, "Too short?", "Ann", "A")
     document.save(str(tmp_path / "a.docx"))
     read = office.read_word(tmp_path / "a.docx")
-    assert (read.pages[0].text, read.notes) == ("The scope.", ("left out comments: 1",))
+    assert (read.title, read.notes) == ("Handbook", ("left out comments: 1",))
+    assert read.pages[0].text == "# Handbook\n\nThe scope."
 
 
 def test_word_is_read_where_a_picture_is_missing(tmp_path: Path) -> None:
@@ -196,7 +199,7 @@ def test_a_strict_word_document_is_refused_with_a_remedy(tmp_path: Path) -> None
         office.read_word(tmp_path / "b.docx")
 
 
-def test_slides_keep_charts_merged_cells_and_diagrams(tmp_path: Path) -> None:
+def test_slides_keep_their_order_notes_charts_merged_cells_and_diagrams(tmp_path: Path) -> None:
     from pptx.chart.data import CategoryChartData
     from pptx.enum.chart import XL_CHART_TYPE
     from pptx.opc.package import Part
@@ -207,7 +210,13 @@ def test_slides_keep_charts_merged_cells_and_diagrams(tmp_path: Path) -> None:
     data.categories = ["East", "West"]
     data.add_series("2024", (19.2, 0.1 + 0.2))
     data.add_series("2025", (22, None))
-    slides = [presentation.slides.add_slide(presentation.slide_layouts[6]) for _ in range(3)]
+    slides = [presentation.slides.add_slide(presentation.slide_layouts[5]) for _ in range(5)]
+    for top, text in ((4, "below\v# it"), (2, "above")):
+        box = slides[3].shapes.add_textbox(0, pptx.util.Inches(top), pptx.util.Inches(2), pptx.util.Inches(1))
+        box.text_frame.text = text
+    slides[3].shapes.title.text = "Plan"
+    slides[3].notes_slide.notes_text_frame.text = "Say it slowly."
+    slides[4].element.set("show", "0")
     chart = slides[0].shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 5_000, 4_000, data).chart
     chart.chart_title.text_frame.text = "Revenue"
     cells = slides[1].shapes.add_table(2, 3, 0, 0, 5_000, 4_000).table
@@ -224,21 +233,28 @@ def test_slides_keep_charts_merged_cells_and_diagrams(tmp_path: Path) -> None:
     holder.remove(holder[0])
     holder.append(pptx.oxml.parse_xml(f"<g:relIds xmlns:g='{drawing}diagram' dm='{place}'/>"))
     presentation.save(str(tmp_path / "a.pptx"))
-    assert [page.text for page in office.read_slides(tmp_path / "a.pptx").pages] == [
+    document = office.read_slides(tmp_path / "a.pptx")
+    assert document.notes == ("left out hidden slides: 5",)
+    assert [page.label for page in document.pages] == ["slide 1", "slide 2", "slide 3", "slide 4"]
+    assert [page.text for page in document.pages] == [
         "Revenue\n\n|  | 2024 | 2025 |\n| --- | --- | --- |\n| East | 19.2 | 22 |\n| West | 0.3 |  |",
         "| Plan | Fee | Fee |\n| --- | --- | --- |\n| Gold | 1 | 10 |",
         "Step one",
+        "## Plan\n\nabove\n\nbelow\n\\# it\n\nNotes: Say it slowly.",
     ]
 
 
 def write_sheets(path: Path, **sheets: list[list[Any]]) -> Path:
-    with xlsxwriter.Workbook(str(path)) as book:
+    with xlsxwriter.Workbook(str(path), {"default_date_format": "yyyy-mm-dd"}) as book:
         for name, rows in sheets.items():
             sheet = book.add_worksheet(name)
             for number, values in enumerate(rows):
                 sheet.write_row(number, 0, values)
             if name == "Merged":
                 sheet.merge_range(1, 0, 2, 0, "North")
+                sheet.write_datetime(3, 1, dt.datetime(2026, 3, 4))  # noqa: DTZ001 - as sheets have them
+            if name == "Hidden":
+                sheet.hide()
     return path
 
 
@@ -256,8 +272,9 @@ def test_sheets_have_each_table_under_its_header(tmp_path: Path) -> None:
     ]
     merged = [["Region", "City"], ["North", "Kiel"], ["", "Bremen"]]
     matrix: list[list[Any]] = [["v", "w"], [255, 255], [255, 255], [], [3], [4, 5]]
-    path = write_sheets(tmp_path / "a.xlsx", Stacked=stacked, Merged=merged, Matrix=matrix)
-    document: Document = office.read_sheets(path)
+    sheets = {"Stacked": stacked, "Merged": merged, "Matrix": matrix, "Hidden": matrix}
+    document: Document = office.read_sheets(write_sheets(tmp_path / "a.xlsx", **sheets))
+    assert document.notes == ("left out hidden sheets: Hidden",)
     assert {page.label: page.text.replace("\n| --- | --- |", "") for page in document.pages} == {
         "sheet Stacked, rows 3 to 4": "Prices of 2026\n\n| Item | Price |\n| Tea | 0.3 |\n| Milk | 2 |",
         "sheet Stacked, rows 8 to 8": "Staff\n\n| Name | Since |\n| Ann | 2019 |",
@@ -265,8 +282,17 @@ def test_sheets_have_each_table_under_its_header(tmp_path: Path) -> None:
         "sheet Stacked, rows 13 to 13": "| Size | Cost |\n| S | 1 |",
         "sheet Matrix, rows 2 to 3": "| v | w |\n| 255 | 255 |\n| 255 | 255 |",
         "sheet Matrix, rows 5 to 6": "| v | w |\n| 3 |  |\n| 4 | 5 |",
-        "sheet Merged": "| Region | City |\n| North | Kiel |\n| North | Bremen |",
+        "sheet Merged": "| Region | City |\n| North | Kiel |\n| North | Bremen |\n|  | 2026-03-04 |",
     }
+
+
+def test_a_long_table_repeats_its_header_and_counts_its_rows_as_the_sheet_does(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [[], ["name", "price"], *([f"item {row}", row * 2] for row in range(1, 91))]
+    pages = office.read_sheets(write_sheets(tmp_path / "a.xlsx", Prices=rows)).pages
+    assert [page.label for page in pages] == [
+        f"sheet Prices, rows {span}" for span in ("3 to 42", "43 to 82", "83 to 92")
+    ]
+    assert pages[1].text.startswith("| name | price |\n| --- | --- |\n| item 41 | 82 |\n")
 
 
 def test_a_sheet_that_cannot_be_read_costs_no_other_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import shutil
 import sys
 import zipfile
@@ -18,12 +17,11 @@ from tests.corpora.documents.draw import write_pdf
 from tests.examples import thorough
 from tests.paths import ROOT
 
-docx = pytest.importorskip("docx", reason="the extra documents is not installed")
-pptx = pytest.importorskip("pptx", reason="the extra documents is not installed")
+pytest.importorskip("docx", reason="the extra documents is not installed")
+pytest.importorskip("pptx", reason="the extra documents is not installed")
 pytest.importorskip("pypdfium2", reason="the extra documents is not installed")
-xlsxwriter = pytest.importorskip("xlsxwriter", reason="comes with python-pptx")
 
-from ragc.corpora.documents.base import kind_of  # noqa: E402 - after the libraries
+from ragc.corpora.documents.base import kind_of
 
 ENCRYPTED = ROOT / "tests/corpora/documents/encrypted.pdf"
 
@@ -73,52 +71,6 @@ def test_pdf_pages_have_headings_and_no_heads_or_page_numbers(tmp_path: Path, re
     assert "Page 1" not in first.text
     assert second.section == ("1 Chapter birch begins",)
     assert document.title == ""  # nobody gave one
-
-
-def test_word_documents_have_the_title_of_their_first_heading(tmp_path: Path, read: Read) -> None:
-    document = docx.Document()
-    document.add_heading("Handbook", 0)
-    document.save(str(tmp_path / "handbook.docx"))
-    assert read(tmp_path / "handbook.docx").title == "Handbook"
-
-
-def test_slides_are_read_from_top_to_bottom_with_notes(tmp_path: Path, read: Read) -> None:
-    presentation = pptx.Presentation()
-    for number in (1, 2):
-        slide = presentation.slides.add_slide(presentation.slide_layouts[5])
-        slide.shapes.title.text = f"Plan {number}"
-        for top, text in ((4, "below\v# it"), (2, "above")):
-            box = slide.shapes.add_textbox(0, pptx.util.Inches(top), pptx.util.Inches(2), pptx.util.Inches(1))
-            box.text_frame.text = text
-    slide.notes_slide.notes_text_frame.text = "Say it slowly."
-    slide.element.set("show", "1")
-    hidden = presentation.slides.add_slide(presentation.slide_layouts[5])
-    hidden.shapes.title.text = "Secret"
-    hidden.element.set("show", "0")
-    presentation.save(str(tmp_path / "plan.pptx"))
-    document = read(tmp_path / "plan.pptx")
-    assert [page.label for page in document.pages] == ["slide 1", "slide 2"]
-    assert document.pages[1].text == "## Plan 2\n\nabove\n\nbelow\n\\# it\n\nNotes: Say it slowly."
-    assert document.notes == ("left out hidden slides: 3",)
-
-
-def test_sheets_are_tables_and_hidden_ones_are_told(tmp_path: Path, read: Read) -> None:
-    with xlsxwriter.Workbook(str(tmp_path / "prices.xlsx"), {"default_date_format": "yyyy-mm-dd"}) as book:
-        sheet = book.add_worksheet("Prices")
-        sheet.write_row(4, 2, ["name", "price"])
-        for row in range(1, 91):
-            sheet.write_row(row + 4, 2, [f"item {row}", row * 2])
-        sheet.write_datetime(95, 2, dt.datetime(2026, 3, 4))  # noqa: DTZ001 - as sheets have them
-        book.add_worksheet("Margins").hide()
-    document = read(tmp_path / "prices.xlsx")
-    assert [page.label for page in document.pages] == [
-        "sheet Prices, rows 6 to 45",  # as the sheet shows them
-        "sheet Prices, rows 46 to 85",
-        "sheet Prices, rows 86 to 96",
-    ]
-    assert document.pages[1].text.startswith("| name | price |\n| --- | --- |\n| item 41 | 82 |\n")
-    assert "2026-03-04" in document.pages[2].text
-    assert document.notes == ("left out hidden sheets: Margins",)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
