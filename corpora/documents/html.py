@@ -126,9 +126,7 @@ def markdown(source: str, most: int | None = None) -> tuple[str, str]:
     mains = root.xpath(f"//*[{_MAIN}][not(ancestor::*[{_MAIN}])]")
     if len(mains) == 1 and 2 * len(mains[0].text_content()) >= len(text):
         content = mains[0]
-    for table in content.xpath(
-        "descendant-or-self::table[.//table]"
-    ):  # which only gives the others their place
+    for table in content.xpath("descendant-or-self::table[.//table]"):  # it only gives the others their place
         for node in (table, *table.xpath("./*|./*/tr|./tr/*|./*/tr/*")):
             node.tag = "div"
     _fill_spans(content)

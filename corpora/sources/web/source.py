@@ -42,7 +42,7 @@ from ragc.targets.retry import Again, with_tries
 
 log = logging.getLogger("ragc.corpora")
 
-VERSION = 2
+VERSION = 3
 """Increased whenever the same page or result would give other passages."""
 
 MAX_TITLE_CHARS, MAX_SNIPPET_CHARS, MAX_QUERY_CHARS = 300, 4000, 400
