@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zipfile import ZipFile
 
 from ragc.corpora.documents.base import (
@@ -71,7 +71,7 @@ def read_word(path: Path) -> Document:
         raise UnreadableDocument(
             "is in Strict Open XML, which is not read; save it as an ordinary Word document (.docx)"
         )
-    document = package.main_document_part.document
+    document = cast("DocumentPart", package.main_document_part).document
     notes = {
         (_name(note), _attribute(note, "id")): " ".join(_text(note).split())
         for relation in document.part.rels.values()
@@ -175,7 +175,8 @@ def _paragraph(node: Any, document: Any) -> str:
     from docx.text.paragraph import Paragraph
 
     text = "\n".join(" ".join(line.split()) for line in _text(node).strip().splitlines())
-    style, names = Paragraph(node, document).style, ""
+    style: Any = Paragraph(node, document).style
+    names = ""
     while style is not None:
         names, style = f"{names}\n{style.name}", style.base_style
     if not text or _CONTENTS.search(names):
