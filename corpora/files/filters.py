@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ragc.corpora.files.values import paths, value_at
+from ragc.corpora.files.rows import as_list, paths, value_at
 from ragc.errors import DataError, UsageError, nearest
 from ragc.records import Question
 
@@ -17,8 +17,6 @@ Value = str | int | float | bool
 
 Conditions = Mapping[str, Value | Sequence[Value]]
 """The value for each dotted path, or several values of which one must match."""
-
-_MAX_SHOWN = 5
 
 
 class Where:
@@ -31,7 +29,7 @@ class Where:
         self._allowed: dict[str, set[str]] = {}
         self._seen: dict[str, Counter[str]] = {path: Counter() for path in conditions}
         self._last: Mapping[str, object] = {}
-        self._rows = self._kept = 0
+        self._counts = Counter[bool]()
         for path, condition in conditions.items():
             values = condition if isinstance(condition, list | tuple) else (condition,)
             if not values or not all(isinstance(value, str | int | float) for value in values):
@@ -43,33 +41,31 @@ class Where:
         """Returns whether a row with these `values` meets every condition."""
         met = True
         for path, allowed in self._allowed.items():
-            value = value_at(values, path)
-            texts = [
-                _spelled(item) for item in (value if isinstance(value, list) else [value]) if item is not None
-            ]
+            texts = [_spelled(item) for item in as_list(value_at(values, path)) if item is not None]
             met = met and not allowed.isdisjoint(texts)
             self._seen[path].update(text[:60] for text in texts)
         self._last = values
-        self._rows += 1
-        self._kept += met
+        self._counts[met] += 1
         return met
 
     def problems(self) -> list[str]:
         """Returns the problems of the filter after all rows: a path that no row has, or no row left."""
-        lacking = []
-        for path, seen in self._seen.items():
-            if not seen and self._rows:
-                keys = list(paths(self._last))
-                near = nearest(path, keys) or f" Found: {', '.join(map(repr, keys[:10]))}."
-                lacking.append(f"the filter asks for `{path}`, which no row has.{near}")
-        if lacking or self._kept or not self._rows:
-            return lacking
+        if not self._counts or not self._allowed:
+            return []
+        keys = list(paths(self._last))
+        if lacking := [path for path, seen in self._seen.items() if not seen]:
+            found = f" Found: {', '.join(map(repr, keys[:10]))}."
+            return [
+                f"the filter asks for `{path}`, which no row has.{nearest(path, keys) or found}"
+                for path in lacking
+            ]
         counts = [
             f"`{path}` must be {' or '.join(map(repr, sorted(self._allowed[path])))}, found "
-            + ", ".join(f"{value!r} ({n})" for value, n in seen.most_common(_MAX_SHOWN))
+            + ", ".join(f"{value!r} ({n})" for value, n in seen.most_common(5))
             for path, seen in self._seen.items()
         ]
-        return [f"the filter leaves none of {self._rows} rows: {'; '.join(counts)}"]
+        none_left = f"the filter leaves none of {self._counts.total()} rows: {'; '.join(counts)}"
+        return [] if self._counts[True] else [none_left]
 
 
 def filter_questions(
@@ -82,12 +78,12 @@ def filter_questions(
     """
     where = Where(conditions)
     fields = ("id", "split", "query_time")
-    matching = tuple(
+    matching = [
         q for q in questions if where.keeps({name: getattr(q, name) for name in fields} | dict(q.extra))
-    )
+    ]
     if problems := where.problems():
         raise DataError(name, problems)
-    return matching
+    return tuple(matching)
 
 
 def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:
@@ -100,7 +96,5 @@ def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object
 
 def _spelled(value: object) -> str:
     """Returns how a value is compared: true and false in small letters, whole numbers without a point."""
-    text = (
-        f"{value:g}" if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else str(value)
-    )
-    return text.strip().lower() if text.strip().lower() in ("true", "false") else text.strip()
+    text = str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+    return text.lower() if text.lower() in ("true", "false") else text

@@ -28,6 +28,7 @@ from ragc.corpora import datasets
 from ragc.corpora.files.field_maps import GROUP, PassageFields
 from ragc.corpora.files.filters import filter_questions
 from ragc.corpora.files.records import is_address, read_questions
+from ragc.corpora.files.rows import texts_of, value_at
 from ragc.corpora.files.splits import (
     MAX_QUESTIONS,
     check_disjoint,
@@ -37,7 +38,6 @@ from ragc.corpora.files.splits import (
     fold,
     gold_documents,
 )
-from ragc.corpora.files.values import texts_of, value_at
 from ragc.corpora.sources.build import build as build_source
 from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime

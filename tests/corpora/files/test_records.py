@@ -21,8 +21,7 @@ from ragc.corpora.files.records import (
     read_passages,
     read_questions,
 )
-from ragc.corpora.files.row import FileRow
-from ragc.corpora.files.values import as_json, as_text, value_at
+from ragc.corpora.files.rows import FileRow, as_json, value_at
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 from tests.paths import SHARED_DATA
@@ -196,6 +195,7 @@ def test_what_was_rated_down_is_never_gold(column: str, votes: tuple[object, ...
     [
         ({"question": "Who?", "reference": "Ada", "response": "Bob", "score": -1}, {}),
         ({"question": "Who?", "gold": "Ada", "rating": 0}, {}),
+        ({"question": "Who?", "response": "Ada", "rating": 4}, {}),
         ({"question": "Who?", "answer": "Ada", "rating": 0}, {"answers": "answer"}),
     ],
 )
@@ -210,12 +210,6 @@ def test_a_rating_that_is_not_used_is_said(
 def test_a_value_that_is_no_vote_among_thumbs_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, {"question": "Who?", "answer": "Ada", "thumbs": "perhaps"})
     assert problems(path) == ("line 1: `thumbs` is 'perhaps', no vote; write up or down",)
-
-
-def test_stars_are_no_votes_which_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = [{"question": f"{n}?", "response": "x", "rating": n} for n in (5, 1, 4)]
-    assert len(read_questions(write(tmp_path, *rows)).questions) == 3
-    assert any("`rating` looks like a rating and is not used" in message for message in caplog.messages)
 
 
 def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
@@ -340,23 +334,6 @@ def test_files_are_named_by_paths_and_patterns_a_line_each(tmp_path: Path) -> No
     names = [path.relative_to(tmp_path).as_posix() for path in files_named(tmp_path, "*.md\nc[1].csv\nsub")]
     assert names == ["a.md", "b.md", "c[1].csv", "sub"]
     assert files_named(tmp_path, "a.md\nnone.md") == []
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x", "x"),
-        (True, "yes"),
-        (12, "12"),
-        (3.0, "3"),
-        (-0.5, "-0.5"),
-        (1e300, "1e+300"),
-        (float("inf"), None),
-        ({}, None),
-    ],
-)
-def test_values_become_text_by_rule(value: object, text: str | None) -> None:
-    assert as_text(value) == text
 
 
 def test_paths_step_by_keys_numbers_and_stars_and_whole_keys_come_first() -> None:
