@@ -114,8 +114,7 @@ class HubRows:
             folder = (self._base / Path(path).expanduser()).absolute()
             problem = _leads_out(folder) if folder.is_dir() else f"there is no folder {str(folder)!r}"
             is_saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
-            if not problem and is_saved and (data.config or data.streaming == "true"):
-                problem = "a folder written by `save_to_disk` has no configurations and no streaming"
+            is_saved = is_saved and not data.config and data.streaming != "true"
             if problem:
                 raise DataError(self.address, [problem])
             path = str(folder)

@@ -7,6 +7,10 @@ A field that the map does not name is read from the first of its usual `NAMES` t
 What was taken for what is logged, once a file. A row without an id gets its number. Keys that no field is
 read from go to `extra`. Answers are a text, lists, or objects such as SQuAD's and TriviaQA's. A reply that
 people rated down, or left without a vote in a column of votes, is no gold answer.
+
+A filter keeps the rows that have one of the allowed values at each of its dotted paths. Values are compared
+as texts, so that numbers, true and false also match the cells of tables. A list in a row matches if one of
+its items does.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from glob import glob
@@ -24,20 +29,18 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ragc.core.digest import canonical
-from ragc.corpora.files.filters import Conditions, Where
 from ragc.corpora.files.rows import (
     FileRow,
     Text,
     Texts,
     Words,
     as_json,
+    as_list,
     as_text,
     is_nothing,
     kind,
-    paths,
     row_of,
     rows,
-    texts_of,
     value_at,
     warn_once,
 )
@@ -94,10 +97,10 @@ _AGAINST = frozenset(("down", "dislike", "disliked"))
 _UP = (
     "up 1 +1 yes true good positive like liked thumbs_up thumbsup thumbs-up helpful correct \U0001f44d ja gut"
 )
-_DOWN = """
-down 0 -1 no false bad negative dislike disliked thumbs_down thumbsdown thumbs-down wrong \U0001f44e nein
-schlecht
-"""
+_DOWN = (
+    "down 0 -1 no false bad negative dislike disliked thumbs_down thumbsdown thumbs-down wrong \U0001f44e "
+    "nein schlecht"
+)
 _VOTES = {**dict.fromkeys(_UP.split(), "up"), **dict.fromkeys(_DOWN.split(), "down"), "": "none"}
 
 
@@ -142,8 +145,8 @@ class Reader:
     def read(self, row: FileRow, number: int) -> Any:
         """Returns the record of a row; None, with problems added to it, if it is none."""
         self._last, places = row.values, self.paths(row.values)
-        values = {field: value_at(row.values, path) for field, path in places.items()}
-        values = {field: value for field, value in values.items() if not is_nothing(value)}
+        present = ((field, value_at(row.values, path)) for field, path in places.items())
+        values = {field: value for field, value in present if not is_nothing(value)}
         self.places |= {field: places[field] for field in values}
         if self.fields.get("id", "#") == "#":
             values.setdefault("id", f"{self._numbered}-{number}" if self._numbered else str(number))
@@ -155,7 +158,7 @@ class Reader:
         """Returns the problem of rows without `field`."""
         listed = ", ".join(f"{key!r:.80}" for key in [*self._last][:8]) or "nothing"
         if (path := self.fields.get(field, field)) != field:
-            near = nearest(path, paths(self._last)) or f" The row has {listed}."
+            near = nearest(path, self._last) or f" The row has {listed}."
             return f"`{field}` is read from `{path}`, and nothing is there.{near}"
         table = "corpus_fields" if self._model is PassageRow else "fields"
         return f"`{field}` is missing: the row has {listed}; name its field in [data.{table}]"
@@ -215,6 +218,47 @@ def _rows_of(source: Source, fields: Mapping[str, str]) -> Iterable[FileRow]:
     return rows(Path(source), **{name: fields.get(name, "") for name in ("under", "delimiter", "encoding")})
 
 
+Value = str | int | float | bool
+
+Conditions = Mapping[str, Value | Sequence[Value]]
+"""The value for each dotted path, or several values of which one must match."""
+
+
+def allowed_texts(path: str, condition: object) -> set[str]:
+    """Returns the texts that a value at `path` may be. Raises UsageError for a condition without a value, or
+    with one that is no text, number or boolean.
+    """
+    values = condition if isinstance(condition, list | tuple) else [condition]
+    if not values or not all(isinstance(value, str | int | float) for value in values):
+        need = "needs a text, a number, true or false, or a list of them"
+        raise UsageError(f"The filter on {path!r} {need}, found {condition!r}.")
+    return set(map(_spelled, values))
+
+
+def meeting(values: Sequence[Mapping[str, Any]], conditions: Conditions, name: str) -> list[bool]:
+    """Returns which rows with these `values` meet every condition; a row without values meets none.
+
+    Raises DataError if a path occurs in no row or no row is left, UsageError as `allowed_texts` does.
+    """
+    met, filled = [True] * len(values), list(filter(None, values))
+    problems, counts = list[str](), list[str]()
+    for path, condition in conditions.items():
+        allowed = allowed_texts(path, condition)
+        texts = [[_spelled(item) for item in as_list(value_at(row, path))] for row in values]
+        met = [before and not allowed.isdisjoint(found) for before, found in zip(met, texts, strict=True)]
+        seen = Counter(text[:60] for found in texts for text in found).most_common(5)
+        if filled and not seen:
+            near = nearest(path, filled[-1]) or f" Found: {', '.join(map(repr, [*filled[-1]][:10]))}."
+            problems.append(f"the filter asks for `{path}`, which no row has.{near}")
+        found = ", ".join(f"{text!r} ({n})" for text, n in seen)
+        counts.append(f"`{path}` must be {' or '.join(map(repr, sorted(allowed)))}, found {found}")
+    if filled and not any(met):
+        problems = problems or [f"the filter leaves none of {len(filled)} rows: {'; '.join(counts)}"]
+    if problems:
+        raise DataError(name, problems)
+    return met
+
+
 class Questions(NamedTuple):
     """The questions of a file, the location and reason of each row left out, where fields were read from, and
     the values of the column of groups, by the id of the question.
@@ -245,16 +289,15 @@ def read_questions(
     Raises DataError with the problems of the rows, if a path of the map or the filter occurs in no row, and
     if no question is left.
     """
-    row_filter, reader = Where(where or {}), Reader(QuestionRow, name or str(source), fields or {}, numbered)
+    reader = Reader(QuestionRow, name or str(source), fields or {}, numbered)
     read = list(_rows_of(source, reader.fields))
-    votes = _votes(read, reader)
+    votes, met = _votes(read, reader), meeting([row.values for row in read], where or {}, reader.name)
     questions: dict[str, Question] = {}
     first: dict[str, str] = {}
     groups: dict[str, tuple[str, ...]] = {}
     problems, skipped = list[str](), list[str]()
-    for number, (row, vote) in enumerate(zip(read, votes, strict=True), 1):
-        passes = not row.problems and row_filter.keeps(row.values)
-        if passes and (record := reader.read(row, number)):
+    for number, (row, vote, is_met) in enumerate(zip(read, votes, met, strict=True), 1):
+        if is_met and not row.problems and (record := reader.read(row, number)):
             question = _question(row, record, reader, vote)
             if answered and not question.answers:
                 why = "its reply is not rated up" if "thumb" in question.extra else "no answer says anything"
@@ -268,14 +311,12 @@ def read_questions(
                 row.problems.append(f"`id` {record.id!r} was used on {first[record.id]} already")
             questions[record.id] = question
             if path := reader.fields.get("group"):
-                value, separator = value_at(row.values, path), reader.fields.get("split_ids", "")
-                groups[record.id] = texts_of(value, cells=row.cells, separator=separator)
+                separator = reader.fields.get("split_ids", "")
+                values = as_list(value_at(row.values, path), cells=row.cells, separator=separator)
+                groups[record.id] = tuple(text for value in values if (text := as_text(value)))
         problems += row.located()
-        if len(problems) > MOST_PROBLEMS:
-            problems.append(f"{row.location}: the reading stopped here, after too many problems")
-            break
-    lacking = reader.never(*["answers"] * (answered and not questions and bool(skipped))) if read else []
-    if problems := row_filter.problems() or [*lacking, *problems]:
+    needed = ("answers",) if answered and skipped and not questions else ()
+    if problems := [*(reader.never(*needed) if read else ()), *problems]:
         raise data_error(reader.name, problems)
     if not questions:
         left = f": {len(skipped)} rows were left out, the first at {skipped[0]}" if skipped else ""
@@ -306,8 +347,8 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> list[str]:
     columns = dict.fromkeys(key for row in rows for key in row.values)
     read_from = {reader.paths(row.values)["answers"].casefold() for row in rows}
     replies = {str(key).casefold() for key in columns} & _REPLIES
-    rated = read_from & {"answer", "answers", *replies} and replies <= read_from
-    rated = rated and "answers" not in reader.fields
+    is_reply = bool(read_from & {"answer", "answers", *replies}) and replies <= read_from
+    rated = is_reply and "answers" not in reader.fields
     votes = ["up"] * len(rows)
     for column in columns:
         words = set(re.findall(r"[a-z]+", str(column).casefold()))
@@ -334,6 +375,31 @@ def _vote(value: Any, *, against: bool) -> str | None:
     text = "" if is_nothing(value) else str(as_text(value))
     vote = _VOTES.get(text.strip(" :").casefold().replace(" ", "_").removesuffix(".0"))
     return {"up": "down", "down": "up"}.get(vote or "", vote) if against else vote
+
+
+def filter_questions(
+    questions: Sequence[Question], conditions: Conditions, name: str
+) -> tuple[Question, ...]:
+    """Returns the questions that meet the `conditions` on `extra`, `split`, `id` and `query_time`.
+
+    `name` is the origin of the questions in errors. Raises as `meeting` does.
+    """
+    values = [{"id": q.id, "split": q.split, "query_time": q.query_time, **q.extra} for q in questions]
+    return tuple(q for q, met in zip(questions, meeting(values, conditions, name), strict=True) if met)
+
+
+def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:
+    """Returns nested tables in `conditions` as dotted paths: in TOML `meta.level = 1` is a table `meta`."""
+    out: dict[str, object] = {}
+    for name, value in conditions.items():
+        out |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return out
+
+
+def _spelled(value: object) -> str:
+    """Returns how a value is compared: true and false in small letters, whole numbers without a point."""
+    text = str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def read_corpus(

@@ -151,13 +151,12 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
         problem = str(stop)
     except FileNotFoundError:
         problem = missing_file(f"looked for {str(path.absolute())!r}", path.name, path.parent)
-    except IsADirectoryError:
-        problem = "is a folder; name a file of rows: JSON lines, JSON, CSV, TSV or Parquet"
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError) as error:
-        how = "ends early" if isinstance(error, EOFError) else "is damaged"
-        problem = f"the packed stream {how}; copy or download the file again"
-        if isinstance(error, OSError) and error.errno is not None:
-            problem = f"cannot be read: {error.strerror or error}"
+    except ImportError:
+        problem = "is a Parquet file, which needs pyarrow; install ragc[parquet], or give JSON lines"
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError) as error:
+        problem = f"its packed stream ends early or is damaged: {error}; copy or download the file again"
     if problem:
         yield FileRow("", {}, [problem])
 
@@ -173,7 +172,7 @@ def _rows(
     elif start.startswith(b"PK\x03\x04"):
         archive: Any = zipfile.ZipFile(file)
         names = [name for name in archive.namelist() if name[-1:] != "/" and not name.startswith("__MACOSX")]
-        stream = archive.open(names[0])
+        stream = archive.open(names[0]) if names else file
     if len(names) != 1 or start.startswith((b"%PDF-", b"\xd0\xcf\x11\xe0")):
         raise Stop("is a document or an archive of several files; name one of JSON lines, JSON, CSV or TSV")
     sample = stream.read(_SAMPLE)
@@ -202,10 +201,14 @@ def _encoding(sample: bytes, name: str) -> str:
     from charset_normalizer import from_bytes
 
     matches = list(from_bytes(sample, cp_isolation=_ENCODINGS))
-    best = [m for m in matches if (m.chaos, m.coherence) == (matches[0].chaos, matches[0].coherence)]
+    best = [
+        match
+        for match in matches
+        if (match.chaos, match.coherence) == (matches[0].chaos, matches[0].coherence)
+    ]
     found = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
-    if "cp1252" not in found and len(best) != 1:
-        raise Stop(f"{line}: is not UTF-8, and no other encoding is sure; {_NAME_IT}")
+    if not found:
+        raise Stop(f"{line}: is not UTF-8, and no other encoding fits; {_NAME_IT}")
     codec = "cp1252" if "cp1252" in found else found[0]
     warn_once(
         "%s is read as %s, since its %s is not UTF-8; if that is wrong, %s", name, codec, line, _NAME_IT
@@ -329,11 +332,9 @@ def _quoted(lines: Iterator[str]) -> Iterator[str]:
 
 def _parquet(file: io.BufferedReader, name: str) -> Iterator[FileRow]:
     """Yields one row a record; columns of bytes, such as pictures, are left out, which is logged."""
-    try:
-        import pyarrow as pa
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise Stop("is a Parquet file, which needs pyarrow; install it, or give JSON lines") from error
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
     try:
         table = ParquetFile(file)
         schema = table.schema_arrow
@@ -360,16 +361,6 @@ def value_at(value: Any, path: str) -> Any:
     steps = {str(n): item for n, item in enumerate(value)} if isinstance(value, list) else value
     inner = steps.get(head) if isinstance(steps, Mapping) else None
     return value_at(inner, rest) if dot and inner is not None else inner
-
-
-def paths(value: object, before: str = "") -> Iterator[str]:
-    """Yields every path into `value`; of a list, those into its first item."""
-    items = (
-        value if isinstance(value, Mapping) else {"*": value[0]} if isinstance(value, list) and value else {}
-    )
-    for key, item in items.items():
-        yield f"{before}{key}"
-        yield from paths(item, f"{before}{key}.")
 
 
 def is_nothing(value: object) -> bool:
@@ -401,12 +392,6 @@ def as_list(value: object, *, cells: bool = False, separator: str = "") -> list[
         return spelled
     pieces = value.split(separator) if separator and separator != "json" else [value]
     return [piece.strip() if pieces[1:] else piece for piece in pieces if piece.strip()]
-
-
-def texts_of(value: object, *, cells: bool = False, separator: str = "") -> tuple[str, ...]:
-    """Returns the texts in a list or a single value that are not blank; see `as_list`."""
-    texts = map(as_text, as_list(value, cells=cells, separator=separator))
-    return tuple(text for text in texts if text and text.strip())
 
 
 def leaves(value: object) -> Iterator[object]:

@@ -10,6 +10,10 @@ together. Without a column the ids of gold passages do: groups are the connected
 For cross-validation few questions are divided into train and dev, and both of them into folds. Larger groups
 are placed first, each in the fold with the fewest questions so far. Where programs learn from questions, two
 of every five groups are train, in an order that spreads them over the folds.
+
+Questions are near duplicates if their texts, in lower case and without punctuation, have the same numbers and
+the sets of their character trigrams overlap by `THRESHOLD` or more (Jaccard): they differ by a respelling or
+a word. How often that is wrong was measured, see experiments/LOG.md.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from ragc.core.display import quantity
 from ragc.corpora.files.records import data_error
@@ -39,6 +45,9 @@ MIN_QUESTIONS = 6
 
 MAX_QUESTIONS = 59
 """The most questions for cross-validation; more are enough for a test split."""
+
+THRESHOLD = 0.75
+"""The least overlap of the trigrams of near duplicates, from 0 to 1."""
 
 _WAY_OUT = 'divide groups with data.fields.group = ""'
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -145,8 +154,10 @@ def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
 def _overlap(first: tuple[str, Question], second: tuple[str, Question]) -> str:
     """Returns the problem of two questions, each with its split, that belong together."""
     (name, question), (twin_split, twin) = first, second
-    shared = f"the group {question.group!r}, such as {question.id!r} and {twin.id!r}; "
-    shared += f"name splits that keep groups whole, or {_WAY_OUT}"
+    shared = (
+        f"the group {question.group!r}, such as {question.id!r} and {twin.id!r}; "
+        f"name splits that keep groups whole, or {_WAY_OUT}"
+    )
     if question.id == twin.id:
         shared = f"the id {question.id!r}"
     elif normalise(question.whole_text) == normalise(twin.whole_text):
@@ -186,11 +197,13 @@ def fold(questions: Iterable[Question], seed: int, *, taught: bool) -> tuple[fro
         few = f"{quantity(n, 'question')} {'is' if n == 1 else 'are'} too few to compile"
         raise data_error("data", [f"{few}, which needs {MIN_QUESTIONS}; add some"])
     if len(groups) < needed:
-        text = f"the {n} questions are {quantity(len(groups), 'group')} that must stay whole, such as those "
-        text += f"about one document, and cross-validation needs {needed}"
-        text += " where train questions are needed for demonstrations, instructions or optimizers" * taught
-        text += "; add questions about other documents, " + "search none of these, " * taught
-        raise data_error("data", [f"{text}or name the splits"])
+        why = " where train questions are needed for demonstrations, instructions or optimizers" * taught
+        text = (
+            f"the {n} questions are {quantity(len(groups), 'group')} that must stay whole, such as those "
+            f"about one document, and cross-validation needs {needed}{why}; add questions about other "
+            f"documents, {'search none of these, ' * taught}or name the splits"
+        )
+        raise data_error("data", [text])
     folds: list[list[str]] = [[] for _ in range(min(FOLDS, len(groups)))]
     for group in groups:
         min(folds, key=len).extend(question.id for question in group)
@@ -225,3 +238,34 @@ def gold_documents(gold_ids: Iterable[str], *, whole: bool) -> tuple[str, ...]:
     The `gold_ids` are those of `whole` passages where a corpus is there; without one `p#3` is a chunk of `p`.
     """
     return tuple(name if whole else re.sub(r"(?<=.)#\d+$", "", name) for name in gold_ids)
+
+
+def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -> dict[str, str]:
+    """Returns the id of the most similar near duplicate among `others`, by the ids of `questions` that have
+    one.
+    """
+    grams_of = [trigrams(second.whole_text) for second in others]
+    numbers_of = [re.findall(r"\d+", second.whole_text) for second in others]
+    positions: dict[str, list[int]] = {}
+    for position, grams in enumerate(grams_of):
+        for gram in grams:
+            positions.setdefault(gram, []).append(position)
+    nearest_ids = {}
+    for question in questions:
+        grams = trigrams(question.whole_text)
+        numbers = re.findall(r"\d+", question.whole_text)  # with other years or counts they are others
+        shared = Counter(chain.from_iterable(positions.get(gram, ()) for gram in grams))
+        similar = [
+            (n / (len(grams) + len(grams_of[position]) - n), -position)
+            for position, n in shared.items()
+            if n >= THRESHOLD * len(grams) and numbers_of[position] == numbers
+        ]
+        if similar and (nearest := max(similar))[0] >= THRESHOLD:
+            nearest_ids[question.id] = others[-nearest[1]].id
+    return nearest_ids
+
+
+def trigrams(text: str) -> frozenset[str]:
+    """Returns the character trigrams of the normalised `text`, with two spaces before it and one behind."""
+    padded = f"  {normalise(text)} "
+    return frozenset(padded[position : position + 3] for position in range(len(padded) - 2))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.files.filters import Where, filter_questions, flat
+from ragc.corpora.files.records import filter_questions, flat, meeting
 from ragc.errors import DataError, UsageError
 from ragc.records import Question
 
@@ -34,37 +34,47 @@ ROWS: list[dict[str, Any]] = [
     ],
 )
 def test_every_condition_needs_one_of_its_values(conditions: dict[str, Any], rows: list[int]) -> None:
-    where = Where(conditions)
-    assert [row["n"] for row in ROWS if where.keeps(row)] == rows
-    assert where.problems() == []
+    met = meeting(ROWS, conditions, "rows")
+    assert [row["n"] for row, is_met in zip(ROWS, met, strict=True) if is_met] == rows
 
 
 def test_true_is_not_the_number_one_and_null_is_no_text() -> None:
-    for value, wanted in ((1, True), (True, 1), (0, False), (None, "None")):
-        assert not Where({"x": wanted}).keeps({"x": value}), (value, wanted)
+    for value, wanted in ((1, True), (True, 1), (0, False), ([], "None")):
+        assert meeting([{"x": value}, {"x": wanted}], {"x": wanted}, "rows") == [False, True]
 
 
-def test_a_path_in_no_row_is_named_with_the_nearest() -> None:
-    where = Where({"levle": "hard", "meta.yaer": 2019, "type": "yesno"})
-    assert not any(where.keeps(row) for row in ROWS)
-    assert where.problems() == [
-        "the filter asks for `levle`, which no row has. Did you mean 'level'?",
-        "the filter asks for `meta.yaer`, which no row has. Did you mean 'meta.year'?",
-    ]
+TYPES = "`type` must be 'list', found 'yesno' (3), 'list' (1)"
+LEVELS = "`level` must be 'easy' or 'hardest', found 'hard' (1), 'medium' (1), 'easy' (1)"
 
 
-def test_a_filter_that_leaves_nothing_counts_the_values_it_saw() -> None:
-    where = Where({"type": "list", "level": ["easy", "hardest"]})
-    assert not any(where.keeps(row) for row in ROWS)
-    levels = "`level` must be 'easy' or 'hardest', found 'hard' (1), 'medium' (1), 'easy' (1)"
-    types = "`type` must be 'list', found 'yesno' (3), 'list' (1)"
-    assert where.problems() == [f"the filter leaves none of 4 rows: {types}; {levels}"]
+@pytest.mark.parametrize(
+    ("conditions", "problems"),
+    [
+        (
+            {"levle": "hard", "type": "yesno", "meta.yaer": 1},
+            (
+                "the filter asks for `levle`, which no row has. Did you mean 'level'?",
+                "the filter asks for `meta.yaer`, which no row has. Did you mean 'meta'?",
+            ),
+        ),
+        (
+            {"type": "list", "level": ["easy", "hardest"]},
+            (f"the filter leaves none of 4 rows: {TYPES}; {LEVELS}",),
+        ),
+    ],
+)
+def test_a_filter_that_cannot_be_right_says_what_is_there(
+    conditions: dict[str, Any], problems: tuple[str, ...]
+) -> None:
+    with pytest.raises(DataError) as caught:
+        meeting(ROWS, conditions, "rows")
+    assert caught.value.problems == problems
 
 
 @pytest.mark.parametrize("wanted", [[], {}, None, [None], [["a"]]])
 def test_conditions_without_a_plain_value_are_refused(wanted: Any) -> None:
     with pytest.raises(UsageError, match="'type' needs a text, a number"):
-        Where({"type": wanted})
+        meeting(ROWS, {"type": wanted}, "rows")
 
 
 def test_questions_are_kept_by_extra_and_split() -> None:

@@ -93,7 +93,6 @@ def test_a_folder_written_by_save_to_disk_is_read(library: Any, tmp_path: Path) 
     assert questions("hf:./all?split=test", tmp_path) == (make_question(1, "test"),)
     assert questions("hf:./one", tmp_path) == (make_question(1, ""),)
     assert "No split is named 'tests'. Did you mean 'test'?" in problem("hf:./all?split=tests", tmp_path)
-    assert "no configurations" in problem("hf:./all?config=x", tmp_path)
 
 
 def test_configurations_are_chosen_by_name_and_a_corpus_is_one(library: Any, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.files.near_duplicates import THRESHOLD, near_duplicates, trigrams
+from ragc.corpora.files.splits import THRESHOLD, near_duplicates, trigrams
 from ragc.records import Question
 
 

@@ -126,8 +126,8 @@ def test_the_questions_below_articles_of_squad_are_rows(tmp_path: Path) -> None:
         ("x.csv", b"id,text\na\n", "line 2: has 1 values, and the header has 2"),
         ("x.csv", b'id,text\na,"b\nc,d\n', "line 2: is no table: unexpected end of data"),
         ("x.csv", b'id,text\n1,x\na,"b"c\n', "line 3: is no table: ',' expected after '\"'"),
-        ("x.jsonl.gz", gzip.compress(LINES.encode())[:-9], "the packed stream ends early"),
-        ("x.jsonl.bz2", bz2.compress(LINES.encode())[:-30], "the packed stream ends early"),
+        ("x.jsonl.gz", gzip.compress(LINES.encode())[:-9], "its packed stream ends early"),
+        ("x.jsonl.bz2", bz2.compress(LINES.encode())[:-30], "its packed stream ends early"),
         ("x.parquet", b"PAR1" * 1000, "is no Parquet file, or a damaged one: "),
     ],
 )  # fmt: skip
@@ -144,7 +144,7 @@ def test_places_that_hold_no_file_are_said_to_be_so(tmp_path: Path) -> None:
     (missing,) = read_rows(tmp_path / "question_dev.jsonl")
     assert str(tmp_path) in missing
     assert "Did you mean 'questions_dev.jsonl'?" in missing
-    assert "is a folder" in read_rows(tmp_path)[0]
+    assert "it is a folder" in read_rows(tmp_path)[0]
     assert "no such file" in read_rows(tmp_path / "nowhere" / "q.jsonl")[0]
 
 
