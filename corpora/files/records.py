@@ -23,7 +23,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -218,9 +217,7 @@ def _rows_of(source: Source, fields: Mapping[str, str]) -> Iterable[FileRow]:
     return rows(Path(source), **{name: fields.get(name, "") for name in ("under", "delimiter", "encoding")})
 
 
-Value = str | int | float | bool
-
-Conditions = Mapping[str, Value | Sequence[Value]]
+Conditions = Mapping[str, str | float | Sequence[str | float]]
 """The value for each dotted path, or several values of which one must match."""
 
 
@@ -361,8 +358,8 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> list[str]:
             warn_once("%s: `%s` looks like a rating and is %s used.", reader.name, column, used)
         for position, vote in enumerate(given if rated else ()):
             if not vote and words & _ONLY_VOTES:
-                text = f"{rows[position].values[column]!r:.80}"
-                rows[position].problems.append(f"`{column}` is {text}, no vote; write up or down")
+                shown = f"`{column}` is {rows[position].values[column]!r:.80}"
+                rows[position].problems.append(f"{shown}, no vote; write up or down")
             if vote and (all_votes or vote == "down"):
                 votes[position] = min(vote, votes[position], key=("down", "none", "up").index)
     return votes
@@ -410,7 +407,7 @@ def read_corpus(
     Raises DataError with the problems of the rows, or if there is no passage.
     """
     problems: list[str] = []
-    passages = tuple(passages_of(source, problems, name, fields or {}, numbered))
+    passages = tuple(passages_of(source, problems, name, fields, numbered))
     if problems or not passages:
         raise data_error(name or str(source), problems or ["holds no passage"])
     return passages
@@ -420,12 +417,12 @@ def passages_of(
     source: Source,
     problems: list[str],
     name: str = "",
-    fields: Mapping[str, str] = MappingProxyType({}),
+    fields: Mapping[str, str] | None = None,
     numbered: str = "row",
 ) -> Iterator[Passage]:
     """Yields the passages of a file, read lazily; problems are added to `problems`, except duplicate ids."""
-    reader, row = Reader(PassageRow, name or str(source), fields, numbered), None
-    for number, row in enumerate(_rows_of(source, fields), 1):
+    reader, row = Reader(PassageRow, name or str(source), fields or {}, numbered), None
+    for number, row in enumerate(_rows_of(source, reader.fields), 1):
         if passage := _passage(row, number, reader):
             yield passage
         problems += row.located()
@@ -459,7 +456,7 @@ def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[P
         values = {"text": item} if isinstance(item, str) else item
         wrong = f"{kind(item)} is no passage; pass texts, mappings or ragc.Passage"
         row = row_of(f"item {number}", dict(values) if isinstance(values, Mapping) else wrong)
-        if row.values and is_nothing(value_at(values, reader.paths(row.values)["text"])):
+        if not row.problems and is_nothing(value_at(row.values, reader.paths(row.values)["text"])):
             row.problems.append(f"`text` is missing.{nearest('text', row.values)}")
         if passage := item if isinstance(item, Passage) else _passage(row, number, reader):
             made.append(passage)

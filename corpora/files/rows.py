@@ -143,22 +143,19 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
     object a line, or objects by id. A row with problems has no values. `delimiter` and `encoding` are found
     where they are "".
     """
-    problem = ""
     try:
         with open_regular(path) as file:
             yield from _rows(file, path, under, delimiter, encoding)
     except Stop as stop:
-        problem = str(stop)
+        yield row_of("", str(stop))
     except FileNotFoundError:
-        problem = missing_file(f"looked for {str(path.absolute())!r}", path.name, path.parent)
+        yield row_of("", missing_file(f"looked for {str(path.absolute())!r}", path.name, path.parent))
     except ImportError:
-        problem = "is a Parquet file, which needs pyarrow; install ragc[parquet], or give JSON lines"
+        yield row_of("", "is a Parquet file, which needs pyarrow; install ragc[parquet], or give JSON lines")
     except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
+        yield row_of("", f"cannot be read: {error.strerror or error}")
     except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError) as error:
-        problem = f"its packed stream ends early or is damaged: {error}; copy or download the file again"
-    if problem:
-        yield FileRow("", {}, [problem])
+        yield row_of("", f"its packed stream ends early or is damaged ({error}); copy or download it again")
 
 
 def _rows(
@@ -265,8 +262,7 @@ def _items(value: Any, under: str) -> Iterator[Any]:
         key = under or next((name for name in _LISTS if isinstance(value.get(name), list | dict)), "")
         if under and under not in value:
             keys = ", ".join(f"{key!r:.80}" for key in [*value][:5])
-            needed = f"a list, or an object with the list `{under}`, is needed"
-            raise Stop(f"holds an object with {keys}; {needed}")
+            raise Stop(f"holds an object with {keys}; an object with the list `{under}` is needed")
         value = value[key] if key else value
     if isinstance(value, dict):
         columns = [list(v.values()) if isinstance(v, dict) and "0" in v else v for v in value.values()]
@@ -311,8 +307,7 @@ def _table(lines: Iterator[str], delimiter: str, usual: str) -> Iterator[FileRow
                 nulled = [None if cell == r"\N" else cell for cell in cells]
                 yield FileRow(f"line {start}", dict(zip(header, nulled, strict=False)), cells=True)
             else:
-                problem = f"has {len(cells)} values, and the header has {len(header)}"
-                yield FileRow(f"line {start}", {}, [problem])
+                yield row_of(f"line {start}", f"has {len(cells)} values, and the header has {len(header)}")
     except (csv.Error, TypeError, ValueError) as error:
         raise Stop(f"line {line}: is no table: {error}") from error
 

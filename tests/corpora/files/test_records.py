@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ragc.core.digest import canonical
 from ragc.corpora.files.records import (
     MAX_LISTED,
     content_fingerprint,
     files_named,
+    filter_questions,
+    flat,
+    meeting,
     read_corpus,
     read_passages,
     read_questions,
 )
-from ragc.corpora.files.rows import FileRow, as_json, value_at
-from ragc.errors import DataError
+from ragc.corpora.files.rows import FileRow, value_at
+from ragc.errors import DataError, UsageError
 from ragc.records import Passage, Question
 from tests.paths import SHARED_DATA
 
@@ -274,15 +274,6 @@ def test_a_path_of_the_map_must_occur_in_some_row() -> None:
     assert [question.gold_ids for question in both] == [("a",), ()]
 
 
-def test_a_filter_is_asked_before_rows_are_read() -> None:
-    good, broken = GOOD | {"meta": {"type": "yesno"}}, {"query": None, "meta": {"type": "list"}}
-    assert [q.id for q in read(good, broken, where={"meta.type": "yesno"})] == ["q1"]
-    with pytest.raises(
-        DataError, match=r"the filter leaves none of 1 rows: `meta.type` must be 'list', found 'yesno' \(1\)"
-    ):
-        read(good, where={"meta.type": "list"})
-
-
 def test_ids_outside_the_corpus_are_named(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD | {"gold_ids": ["a", "zz"], "context_ids": ["1", "2", "3", "4", "a"]})
     assert problems(path, corpus_ids=["a"]) == (
@@ -345,19 +336,96 @@ def test_paths_step_by_keys_numbers_and_stars_and_whole_keys_come_first() -> Non
     }
 
 
-@given(
-    st.recursive(st.floats() | st.binary() | st.datetimes() | st.none(), lambda x: st.lists(x, max_size=3))
-)
-def test_whatever_a_file_holds_becomes_json(value: object) -> None:
-    assert canonical(as_json(value))
-
-
 def test_the_fingerprint_follows_content_and_order() -> None:
     a, b = Passage("a", "T", "x"), Passage("b", "T", "x")
     assert content_fingerprint([a, b]) == content_fingerprint(iter([a, b]))
     assert len({content_fingerprint(x) for x in ([a, b], [b, a], [a], [])}) == 4
     one, two = (Question("q", "?", ("x",), extra={"n": n}) for n in (1, 2))
     assert content_fingerprint([one]) != content_fingerprint([two])
+
+
+LEVELLED: list[dict[str, Any]] = [
+    {"n": 0, "type": "yesno", "level": "hard", "answerable": True, "meta": {"year": 2019}, "tags": ["a"]},
+    {"n": 1, "type": "list", "level": "medium", "answerable": False, "meta": {"year": 2020}, "tags": []},
+    {"n": 2, "type": "yesno", "level": "easy", "answerable": True, "meta": {}, "tags": ["b", "a"]},
+    {"n": 3, "type": "yesno", "level": None, "answerable": "True", "meta": {"year": "2019"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "rows"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"type": "yesno"}, [0, 2, 3]),
+        ({"type": "yesno", "level": ["hard", "medium"]}, [0]),
+        ({"answerable": True}, [0, 2, 3]),
+        ({"answerable": False}, [1]),
+        ({"meta.year": 2019}, [0, 3]),
+        ({"meta.year": 2019.0}, [0, 3]),
+        ({"tags": "a"}, [0, 2]),
+        ({"tags.0": "a"}, [0]),
+        ({"n": [0, "1"]}, [0, 1]),
+    ],
+)
+def test_every_condition_needs_one_of_its_values(conditions: dict[str, Any], rows: list[int]) -> None:
+    met = meeting(LEVELLED, conditions, "rows")
+    assert [row["n"] for row, is_met in zip(LEVELLED, met, strict=True) if is_met] == rows
+
+
+def test_true_is_not_the_number_one_and_null_is_no_text() -> None:
+    for value, wanted in ((1, True), (True, 1), (0, False), ([], "None")):
+        assert meeting([{"x": value}, {"x": wanted}], {"x": wanted}, "rows") == [False, True]
+
+
+TYPES = "`type` must be 'list', found 'yesno' (3), 'list' (1)"
+LEVELS = "`level` must be 'easy' or 'hardest', found 'hard' (1), 'medium' (1), 'easy' (1)"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problems"),
+    [
+        (
+            {"levle": "hard", "type": "yesno", "meta.yaer": 1},
+            (
+                "the filter asks for `levle`, which no row has. Did you mean 'level'?",
+                "the filter asks for `meta.yaer`, which no row has. Did you mean 'meta'?",
+            ),
+        ),
+        (
+            {"type": "list", "level": ["easy", "hardest"]},
+            (f"the filter leaves none of 4 rows: {TYPES}; {LEVELS}",),
+        ),
+    ],
+)
+def test_a_filter_that_cannot_be_right_says_what_is_there(
+    conditions: dict[str, Any], problems: tuple[str, ...]
+) -> None:
+    with pytest.raises(DataError) as caught:
+        meeting(LEVELLED, conditions, "rows")
+    assert caught.value.problems == problems
+
+
+@pytest.mark.parametrize("wanted", [[], {}, None, [None], [["a"]]])
+def test_conditions_without_a_plain_value_are_refused(wanted: Any) -> None:
+    with pytest.raises(UsageError, match="'type' needs a text, a number"):
+        meeting(LEVELLED, {"type": wanted}, "rows")
+
+
+def test_questions_are_kept_by_extra_and_split() -> None:
+    questions = [
+        Question("1", "?", ("a",), split="dev", extra={"type": "bridge"}),
+        Question("2", "?", ("a",), split="train", extra={"type": "bridge"}),
+        Question("3", "?", ("a",), split="dev", extra={"type": "comparison"}),
+    ]
+    found = filter_questions(questions, {"type": "bridge", "split": "dev"}, "hotpotqa")
+    assert [question.id for question in found] == ["1"]
+    with pytest.raises(DataError, match=r"^hotpotqa: the filter asks for `tpye`.*'type'"):
+        filter_questions(questions, {"tpye": "bridge"}, "hotpotqa")
+
+
+def test_tables_of_toml_become_dotted_paths() -> None:
+    conditions = {"meta": {"level": "hard", "of": {"year": [1, 2]}}, "a.b": True}
+    assert flat(conditions) == {"meta.level": "hard", "meta.of.year": [1, 2], "a.b": True}
 
 
 CORPORA = {

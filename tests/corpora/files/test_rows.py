@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import math
+import random
 import zipfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.files import rows as module
-from ragc.corpora.files.records import read_corpus, read_questions
+from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
 
@@ -96,7 +97,7 @@ def test_the_list_of_a_document_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "x.json", json.dumps({"data": [], "mine": ITEMS}))
     assert read_rows(path, under="mine") == ITEMS
     assert read_rows(path, under="yours") == [
-        "holds an object with 'data', 'mine'; a list, or an object with the list `yours`, is needed"
+        "holds an object with 'data', 'mine'; an object with the list `yours` is needed"
     ]
 
 
@@ -279,3 +280,64 @@ def test_parquet_is_read_with_its_types_and_without_columns_of_bytes(
     twice = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
     parquet.write_table(twice, path)
     assert read_rows(path) == ["has the column 'text' twice; rename one"]
+
+
+GOOD_ROWS = [
+    {
+        "id": f"q{n}",
+        "question": f"Wo liegt Straße {n}?",
+        "answers": ["Köln", f"{n}"],
+        "text": "Sie liegt dort.",
+    }
+    for n in range(6)
+]
+GOOD_LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in GOOD_ROWS).encode()
+GOOD_CELLS = "".join(f'{row["id"]};"{row["question"]}";"[""Köln""]";x\n' for row in GOOD_ROWS)
+
+
+def parquet() -> bytes:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as files
+
+    out = pa.BufferOutputStream()
+    files.write_table(pa.Table.from_pylist(GOOD_ROWS), out)
+    return bytes(out.getvalue().to_pybytes())
+
+
+FORMS = {
+    "x.jsonl": GOOD_LINES,
+    "x.json": json.dumps({"data": GOOD_ROWS}, indent=1).encode(),
+    "x.csv": f"id;question;answers;text\n{GOOD_CELLS}".encode(),
+    "x.tsv": f"id\tquestion\tanswers\ttext\n{GOOD_CELLS}".replace(";", "\t").encode("utf-16"),
+    "x.jsonl.gz": gzip.compress(GOOD_LINES, mtime=0),
+    "x.jsonl.bz2": bz2.compress(GOOD_LINES),
+    "x.jsonl.xz": lzma.compress(GOOD_LINES),
+    "x.parquet": b"",
+}
+TIMES = 60
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_damaged_file_is_read_or_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    whole, pick = FORMS[name] or parquet(), random.Random(name)
+    for at in range(TIMES):
+        data, target = bytearray(whole), tmp_path / name
+        if at % 3 == 0:
+            del data[pick.randrange(len(data)) :]
+        elif at % 3 == 1:
+            for _ in range(1 + at % 5):
+                data[pick.randrange(len(data))] = pick.randrange(256)
+        else:
+            target = tmp_path / f"x{pick.choice(['.jsonl', '.json', '.csv', '.tsv', '.parquet', '.gz', ''])}"
+            start = pick.randrange(len(data))
+            data[start : start + 3] = pick.randbytes(pick.randrange(9))
+        target.write_bytes(data)
+        for read in (lambda path: read_questions(path).questions, read_corpus):
+            try:
+                assert content_fingerprint(read(target))
+            except DataError as error:
+                refused = error
+                lines = [str(error).startswith(f"{target}: "), *(0 < len(p) < 500 for p in refused.problems)]
+                lines += ["\n" not in problem for problem in refused.problems]
+                if not all(lines):
+                    pytest.fail(str(error))

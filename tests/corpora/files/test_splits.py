@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from ragc.corpora.files.splits import (
     FOLDS,
+    THRESHOLD,
     check_disjoint,
     connected,
     divide,
     fold,
     gold_documents,
+    near_duplicates,
     normalise,
+    trigrams,
 )
 from ragc.corpora.files.splits import draw as draw_with_rest
 from ragc.errors import DataError, UsageError
@@ -73,14 +76,6 @@ def test_a_larger_train_changes_neither_dev_nor_test() -> None:
         assert small["train"] == large["train"][:5] or not any(q.split == "train" for q in questions)
 
 
-def test_named_splits_are_kept_apart() -> None:
-    questions = many(10, "train", "t") + many(10, "dev", "d") + many(10, "test", "e")
-    splits = draw(questions, {"train": 10, "dev": 4, "test": 4}, 0)
-    assert {(name, q.split) for name, split in splits.items() for q in split} == {
-        ("train", "train"), ("dev", "dev"), ("test", "test")
-    }  # fmt: skip
-
-
 def test_a_split_the_file_does_not_name_comes_from_the_rest() -> None:
     dev_only = draw(many(30, "dev"), {"train": 10, "dev": 10, "test": 10}, 0)
     assert len({q.id for split in dev_only.values() for q in split}) == 30
@@ -121,21 +116,6 @@ def test_check_disjoint_names_shared_ids_and_texts() -> None:
         "train and dev share the id 'a'",
         "train and dev share a question: 'b' and 'c' ask 'the two'",
     )
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["", "dev", "odd"])), min_size=6, max_size=30),
-    st.integers(0, 5),
-)
-def test_repeated_texts_never_straddle_two_splits(rows: list[tuple[int, str]], seed: int) -> None:
-    questions = [ask(f"q{n}", f"Text {text}?", split) for n, (text, split) in enumerate(rows)]
-    try:
-        splits = draw(questions, {"train": 2, "dev": 2, "test": 2}, seed)
-    except DataError:
-        return
-    check_disjoint(splits)
-    assert [len(split) for split in splits.values()] == [2, 2, 2]
-    assert len({q.id for split in splits.values() for q in split}) == 6
 
 
 def test_the_whole_of_a_named_split_can_be_drawn_with_its_repeats() -> None:
@@ -250,3 +230,39 @@ def test_independent_questions_have_five_even_folds() -> None:
 def test_what_cannot_be_divided_says_why(groups: list[int], taught: bool, message: str) -> None:
     with pytest.raises(DataError, match=message):
         fold(grouped(*groups), 1, taught=taught)
+
+
+def test_the_most_similar_respelling_is_named() -> None:
+    others = [
+        ask("a", "Which architect built the old lighthouse of Bergen?"),
+        ask("b", "Which architects built the old lighthouse at Bergen?"),
+        ask("c", "Who painted the wooden bridge of Osaka in spring?"),
+    ]
+    respelled = ask("x", "Wich architect built the old lighthouse of Bergen")
+    assert near_duplicates([respelled], others) == {"x": "a"}
+    assert near_duplicates([ask("y", "Who wrote the anthem of Quito?")], others) == {}
+    assert near_duplicates([], others) == {}
+    assert near_duplicates([respelled], []) == {}
+
+
+def test_other_numbers_are_other_questions() -> None:
+    other = ask("a", "Who won the national basketball league in 2010?")
+    assert near_duplicates([ask("x", "Who won the national basketball league in 2011?")], [other]) == {}
+    assert near_duplicates([ask("x", "Who wins the national basketball league in 2010?")], [other])
+
+
+TEXTS = st.lists(st.text(alphabet="abcd ", min_size=1, max_size=12), max_size=12)
+
+
+@given(TEXTS, TEXTS)
+def test_no_pair_is_overlooked(texts: list[str], other_texts: list[str]) -> None:
+    questions = [ask(str(number), text) for number, text in enumerate(texts)]
+    others = [ask(str(number), text) for number, text in enumerate(other_texts)]
+    every = {
+        one.id
+        for one in questions
+        for other in others
+        if len(trigrams(one.question) & trigrams(other.question))
+        >= THRESHOLD * len(trigrams(one.question) | trigrams(other.question))
+    }
+    assert near_duplicates(questions, others).keys() == every
