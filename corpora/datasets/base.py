@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from pydantic import Field, create_model
-
-from ragc.core.tables import Flag
 from ragc.corpora.datasets.cards import Card
-from ragc.corpora.files.records import QuestionRow, data_error
-from ragc.corpora.files.rows import FileRow, Text, as_json, as_list, as_text, is_nothing, rows, value_at
+from ragc.corpora.files.records import QuestionRow, Reader, data_error
+from ragc.corpora.files.row import FileRow, kind
+from ragc.corpora.files.rows import rows
+from ragc.corpora.files.values import as_json, as_list, is_nothing, value_at
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 
@@ -27,9 +25,7 @@ Item = tuple[Question, tuple[Passage, ...]]
 """A question and the passages that come with it."""
 
 ReadRow = Callable[[FileRow], Item | None]
-"""Reads one row; None, with problems added to the row's `problems`, for a wrong one. Raises Skip if a rule
-leaves it out.
-"""
+"""Reads one row; adds problems to the row's `problems`, raises Skip if a rule leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +39,8 @@ class Dataset:
 
 def passage_of(dataset: str, title: str, text: str) -> Passage:
     """Returns a passage with an id derived from its content, so that equal passages of several questions are
-    one. White space around `title` and `text` is dropped.
+    one.
     """
-    title, text = title.strip(), text.strip()
     mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return Passage(f"{dataset}-{mark}", title, text)
 
@@ -66,7 +61,7 @@ def load(card: Card, path: Path, read: ReadRow | None = None) -> Dataset:
         except Skip as rule:
             skipped.append(f"{row.location}: {rule}")
             continue
-        if item and not row.problems:
+        if item is not None and not row.problems:
             if item[0].id in questions:
                 row.problems.append(f"the id {item[0].id!r} was used before")
             questions[item[0].id] = item[0]
@@ -81,54 +76,89 @@ def load(card: Card, path: Path, read: ReadRow | None = None) -> Dataset:
 
 def _by_card(card: Card) -> ReadRow:
     """Returns the reader of rows that the map of `card` describes."""
-    paths = {name: card.fields.get(name, name).split() for name in QuestionRow.model_fields}
-    places = {name: named[0] for name, named in paths.items()}
-    separators = {name: value for name, value in card.fields.items() if name not in paths}
-    listed = card.passages.get("under", "").split()
-    used = {path for named in paths.values() for path in named} | {*QuestionRow.model_fields, *listed}
-    text, gold = card.passages.get("text") or "text", card.passages.get("gold", "")
-    item: Any = create_model(
-        "Item",
-        title=(Text, ""),
-        text=(Text, Field(validation_alias=text)),
-        supports=(Flag, Field(gold == "*", validation_alias=gold or None)),
-    )
-    items_row: Any = create_model("Items", items=(list[item], ...))
-    numbers = count(1)
+    options = {name: value for name, value in card.fields.items() if name not in QuestionRow.model_fields}
+    paths = {name: value.split() for name, value in card.fields.items() if name not in options}
+    reader = Reader(QuestionRow, card.id, {**options, **{name: name for name in paths}}, "row")
+    number = 0
 
     def read(row: FileRow) -> Item | None:
-        number = next(numbers)
+        nonlocal number
+        number += 1
         for path, value in card.skip.items():
             if value_at(row.values, path) == value:
                 raise Skip(f"`{path}` is {value}")
-        values: dict[str, Any] = {}
+        values = dict(row.values)
         for name, named in paths.items():
-            if present := [value for path in named if not is_nothing(value := value_at(row.values, path))]:
-                values[name] = present if name == "answers" and len(named) > 1 else present[0]
-        if isinstance(values.get("question"), list):
+            present = [value for path in named if not is_nothing(value := value_at(row.values, path))]
+            single = present[0] if present else None
+            values[name] = present if len(named) > 1 and name == "answers" else single
+        places = reader.paths(values)
+        if isinstance(values.get(places["question"]), list):
             raise Skip("it is a conversation of several turns")
-        if card.id_from and "id" not in values:
-            values["id"] = f"row-{number}"
-            if card.id_from == "question":
-                sha = hashlib.sha256((as_text(values.get("question")) or "").encode())
-                values["id"] = f"{card.id}-{sha.hexdigest()[:12]}"
-        record = row.read(QuestionRow, values, places, **separators)
-        under = next((name for name in listed if name in row.values), "")
-        items = as_list(row.values.get(under), cells=row.cells)
-        if not card.passages.get("text"):
-            items = [{"text": value} if isinstance(value, str) else value for value in items]
-        found = row.read(items_row, {"items": items}, {"items": under})
-        if not record or not found:
+        for name in ("question",) if card.id_from else ("id", "question"):
+            if is_nothing(value_at(values, places[name])):
+                row.text(paths.get(name, [places[name]])[0])
+        if row.problems:
+            return None
+        record = reader.read(FileRow(row.location, values, row.problems, row.cells), number)
+        passages, gold = _passages(card, row)
+        if record is None:
             return None
         if not record.answers:
             raise Skip("no answer says anything")
-        pairs = [(passage_of(card.id, part.title, part.text), part.supports) for part in found.items]
-        passages = {passage.id: passage for passage, _ in pairs if passage.text}
-        gold = dict.fromkeys(passage.id for passage, supports in pairs if supports and passage.text)
+        if card.id_from == "question" and is_nothing(value_at(values, places["id"])):
+            record.id = f"{card.id}-{hashlib.sha256(record.question.encode()).hexdigest()[:12]}"
+        used = {*places.values(), *QuestionRow.model_fields, *card.passages.get("under", "").split()}
         extras = card.extra or {name: name for name in row.values if name not in used}
-        extra = {name: as_json(value_at(row.values, path)) for name, path in extras.items()}
-        filled = {name: value for name, value in extra.items() if value not in (None, "", [], {})}
-        more = {"gold_ids": tuple(gold), "context_ids": tuple(passages), "extra": filled}
-        return Question(**record.model_dump() | more), tuple(passages.values())
+        extra = {name: value_at(row.values, path) for name, path in extras.items()}
+        extra = {name: as_json(value) for name, value in extra.items() if value not in (None, "", [], {})}
+        question = record.model_dump() | {"gold_ids": gold, "context_ids": tuple(passages), "extra": extra}
+        return Question(**question), tuple(passages.values())
 
     return read
+
+
+def _passages(card: Card, row: FileRow) -> tuple[dict[str, Passage], tuple[str, ...]]:
+    """Returns the passages in `row` by id, and the ids of those that support the answer."""
+    under = next((path for path in card.passages.get("under", "").split() if path in row.values), "")
+    name, support = card.passages.get("text", ""), card.passages.get("gold", "")
+    passages: dict[str, Passage] = {}
+    gold: dict[str, None] = {}
+    for index, item in row.enumerate_items(as_list(row.values.get(under), cells=row.cells)):
+        values = {"text": item} if isinstance(item, str) and not name else item
+        if not isinstance(values, dict):
+            row.problems.append(f"`{under}[{index}]` is {kind(item)}, an object is needed")
+            continue
+        inner = FileRow("", values)
+        title = inner.text("title", needed=False, blank=True).strip()
+        text = inner.text(name or "text", blank=True).strip()
+        supports = support == "*" or (values.get(support) if support else False)
+        if not isinstance(supports, bool):
+            inner.problems.append(f"`{support}` is {kind(supports)}, true or false is needed")
+        row.problems += [f"`{under}[{index}]`: {problem}" for problem in inner.problems]
+        passage = passage_of(card.id, title, text)
+        if text:
+            passages[passage.id] = passage
+            gold |= {passage.id: None} if supports is True else {}
+    return passages, tuple(gold)
+
+
+_Part = TypeVar("_Part")
+
+
+def read_parts(
+    row: FileRow, name: str, read: Callable[[FileRow], _Part], *, needed: bool = False
+) -> list[_Part]:
+    """Returns the results of `read` on every object in the list `name`; at least one object if `needed`.
+
+    Its problems are added to `row`, prefixed with the place.
+    """
+    parts = []
+    for index, value in row.enumerate_items(row.items(name, needed=needed)):
+        if not isinstance(value, dict):
+            row.problems.append(f"`{name}[{index}]` is {kind(value)}, an object is needed")
+            continue
+        inner = FileRow(row.location, value)
+        parts.append(read(inner))
+        row.problems += [f"`{name}[{index}]`: {problem}" for problem in inner.problems]
+    return parts

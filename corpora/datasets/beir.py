@@ -11,24 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field
-
 from ragc.core.files import put_file
 from ragc.core.text import json_text
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.datasets.cards import card
-from ragc.corpora.files.records import data_error, read_corpus, read_questions
-from ragc.corpora.files.rows import Words, as_text, leaves, rows
+from ragc.corpora.files.records import data_error, leaves, read_corpus, read_questions
+from ragc.corpora.files.rows import rows
+from ragc.corpora.files.values import as_text
 from ragc.errors import DataError, UsageError
 from ragc.records import Passage, Question
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
-
-
-class _Judgement(BaseModel):
-    query: Words = Field(validation_alias="query-id")
-    passage: Words = Field(validation_alias="corpus-id")
-    score: int
 
 
 def load(path: Path) -> Dataset:
@@ -74,12 +67,13 @@ def _judgements(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, None]
     for file in sorted(folder.glob("*.tsv")):
         for row in rows(file, delimiter="\t"):
             where = f"{QRELS}/{file.name}, {row.location}: "
-            if judgement := row.read(_Judgement):
-                query, first_split = judgement.query, splits.setdefault(judgement.query, file.stem)
-                if first_split != file.stem:
-                    row.problems.append(f"the query {query!r} is in the split {first_split!r} too")
-                elif judgement.score > 0:
-                    golds.setdefault(query, {})[judgement.passage] = None
+            query, passage, score = (row.text(name) for name in ("query-id", "corpus-id", "score"))
+            if score and not score.lstrip("-").isdecimal():
+                row.problems.append(f"`score` is {score!r}, a whole number is needed")
+            elif splits.setdefault(query, file.stem) != file.stem:
+                row.problems.append(f"the query {query!r} is in the split {splits[query]!r} too")
+            elif score and int(score) > 0:
+                golds.setdefault(query, {})[passage] = None
             problems += [where + problem for problem in row.problems]
     if problems or not splits:
         none = f"{QRELS}/ holds no .tsv file with judgements; give one a split, such as {QRELS}/test.tsv"

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from ragc.corpora.datasets.base import Item, Skip, passage_of, read_parts
+from ragc.corpora.files.records import leaves
+from ragc.corpora.files.row import FileRow, short_repr
+from ragc.corpora.files.values import as_json
+from ragc.errors import nearest
+from ragc.records import Passage, Question
 
-from pydantic import BaseModel
-
-from ragc.corpora.datasets.base import Item, Skip, passage_of
-from ragc.corpora.files.rows import FileRow, Text, Texts, Words, as_json
-from ragc.records import Question
-
-
-class Snippet(BaseModel):
-    """A piece of an abstract."""
-
-    document: Words
-    text: Text
+TYPES = ("yesno", "factoid", "list", "summary")
+"""The question types, in `extra` as `type`."""
 
 
-class Row(BaseModel):
-    """A question, in `extra` with its `type`."""
-
-    id: Words
-    body: Words
-    type: Literal["yesno", "factoid", "list", "summary"]
-    exact_answer: Texts = ()
-    ideal_answer: Texts = ()
-    snippets: list[Snippet] = []
-    documents: list[Text] = []
-
-
-def read(row: FileRow, dataset: str) -> Item | None:
+def read(row: FileRow, dataset: str) -> Item:
     """Returns a question; its snippets are its gold and its context, each titled with the PMID of its
     document.
 
@@ -38,40 +21,45 @@ def read(row: FileRow, dataset: str) -> Item | None:
     with their synonyms, whose grouping is in `extra` as `exact_answer`. Summaries have none; their answers
     are the ideal answers. A question whose answer is blank is left out.
     """
-    if not (found := row.read(Row)):
-        return None
-    field = "ideal_answer" if found.type == "summary" else "exact_answer"
-    answers = found.ideal_answer if found.type == "summary" else found.exact_answer
-    if field not in row.values:
-        row.problems.append(f"`{field}` is missing")
-    elif not answers:
-        raise Skip(f"a {found.type} question whose `{field}` is blank")
-    if found.type == "yesno":
-        answers = tuple(dict.fromkeys(answer.strip().rstrip(".").lower() for answer in answers))
-        if wrong := {*answers} - {"yes", "no"}:
-            row.problems.append(f"`{field}` of a yes/no question is {min(wrong)!r:.80}, yes or no is needed")
-    snippets = (passage_of(dataset, _title(part.document), part.text) for part in found.snippets)
+    type_of = row.text("type")
+    if type_of and type_of not in TYPES:
+        near = nearest(type_of[:80], TYPES)
+        row.problems.append(f"`type` is {short_repr(type_of)}, one of {', '.join(TYPES)} is needed.{near}")
+    field = "ideal_answer" if type_of == "summary" else "exact_answer"
+    texts = list(leaves(row.values.get(field)))
+    if field not in row.values or not all(isinstance(text, str) for text in texts):
+        row.problems.append(f"`{field}` is missing or holds what is no text")
+    answers = [text for text in map(str, texts) if text.strip()]
+    if type_of == "yesno":
+        answers = [answer.strip().rstrip(".").lower() for answer in answers]
+        if wrong := [answer for answer in answers if answer not in ("yes", "no")]:
+            row.problems.append(
+                f"`{field}` of a yes/no question is {short_repr(wrong[0])}, yes or no is needed"
+            )
+    snippets = read_parts(row, "snippets", lambda part: _snippet(part, dataset))
     passages = {passage.id: passage for passage in snippets if passage.text}
-    extra: dict[str, object] = {
+    exact: dict[str, object] = {
         name: as_json(row.values[name]) for name in ("exact_answer", "ideal_answer") if name in row.values
     }
-    documents = [_last_part(url) for url in found.documents]
     question = Question(
-        found.id,
-        found.body,
-        answers,
+        row.text("id", number=True),
+        row.text("body"),
+        tuple(dict.fromkeys(answers)),
         gold_ids=tuple(passages),
         context_ids=tuple(passages),
-        extra={"type": found.type, "documents": documents, **extra},
+        extra={"type": type_of, "documents": [_pmid(str(url)) for url in row.items("documents")], **exact},
     )
+    if not answers and not row.problems:
+        raise Skip(f"a {type_of} question whose `{field}` is blank")
     return question, tuple(passages.values())
 
 
-def _title(url: str) -> str:
-    name = _last_part(url)
-    return f"PMID {name}" if name.isdecimal() else name
+def _snippet(row: FileRow, dataset: str) -> Passage:
+    name = _pmid(row.text("document"))
+    title = f"PMID {name}" if name.isdecimal() else name
+    return passage_of(dataset, title, row.text("text", blank=True).strip())
 
 
-def _last_part(url: str) -> str:
+def _pmid(url: str) -> str:
     """Returns the last part of a document's URL, which for PubMed is its PMID."""
     return url.rstrip("/").rpartition("/")[2]

@@ -3,82 +3,54 @@
 from __future__ import annotations
 
 import html
-from typing import Literal
 
-from pydantic import BaseModel
-
-from ragc.corpora.datasets.base import Item, Skip, passage_of
-from ragc.corpora.files.rows import FileRow, Text, Texts, Words, as_json
+from ragc.corpora.datasets.base import Item, Skip, passage_of, read_parts
+from ragc.corpora.files.row import FileRow, kind, short_repr
+from ragc.corpora.files.values import as_list
 from ragc.records import Passage, Question
 
 SPLITS = ("dev", "test")
 """What the official split numbers stand for: 0 for validation, 1 for the public test."""
 
 _EXTRA = ("domain", "question_type", "static_or_dynamic", "popularity")
+_ANSWERS = ("answer", "alt_ans", "alternative_answers")
 
 
-class Page(BaseModel):
-    """A page of the web."""
-
-    page_name: Text = ""
-    page_url: Text = ""
-    page_result: Text = ""
-    page_snippet: Text = ""
-    page_last_modified: Text = ""
-
-
-class Row(BaseModel):
-    """A question with its answers, the alternatives among them, and the pages found for it."""
-
-    interaction_id: Words
-    query: Words
-    query_time: Words
-    answer: Texts = ()
-    alt_ans: Texts = ()
-    alternative_answers: Texts = ()
-    split: Literal[0, 1] | None = None
-    search_results: list[Page] = []
-
-
-def read(row: FileRow, dataset: str) -> Item | None:
+def read(row: FileRow, dataset: str) -> Item:
     """Reads a question with the pages found for it as passages; an empty page is replaced by its snippet.
 
     The answers are `answer` and its alternatives, `invalid question` among them; a question whose answers are
     all empty (null, `nan`) is left out. `extra` keeps the domain and types, and of every page its passage's
     id, address and date. Raises UsageError when the extra for HTML is not installed.
     """
-    found = row.read(Row, split_ids="json")  # alternatives may be spelled, as `"[]"` in the example data
     if "answer" not in row.values:
-        row.problems.append("`answer` is missing.")
-    if not found or row.problems:
-        return None
-    answers = dict.fromkeys(
-        text.strip()
-        for text in (*found.answer, *found.alt_ans, *found.alternative_answers)
-        if text.strip().lower() != "nan"
-    )
-    if not answers:
+        row.text("answer")
+    answers: dict[str, None] = {}
+    for name in _ANSWERS:  # alternatives are a list, which may be spelled, as `"[]"` in the example data
+        for _, value in row.enumerate_items(as_list(row.values.get(name), cells=name != "answer")):
+            if isinstance(value, bool | dict | list):
+                row.problems.append(f"`{name}` holds {kind(value)}, a string is needed")
+            elif value is not None and (text := str(value).strip()).lower() not in ("", "nan"):
+                answers[text] = None
+    if not answers and not row.problems:
         raise Skip("its answer is null or `nan`, and there is no alternative")
-    passages: dict[str, Passage] = {}
-    pages: dict[str, object] = {}
-    for page in found.search_results:
-        url = page.page_url.strip()
-        text = page_text(page.page_result) if page.page_result.strip() else ""
-        passage = passage_of(dataset, page.page_name, text.strip() or html.unescape(page.page_snippet))
-        if passage.text:
-            passages[passage.id] = passage
-            changed = page.page_last_modified.strip()
-            pages[passage.id] = {"id": passage.id, "url": url, "last_modified": changed}
+    split = row.values.get("split")
+    if split is not None and (type(split) is not int or split not in range(len(SPLITS))):
+        row.problems.append(f"`split` is {short_repr(split)}, 0 or 1 is needed")
+        split = None
+    results = [] if row.problems else read_parts(row, "search_results", lambda part: _page(part, dataset))
+    pages = {passage.id: (passage, facts) for passage, facts in results if passage.text}
+    facts = {name: row.text(name, needed=False, blank=True) for name in _EXTRA if name in row.values}
     question = Question(
-        found.interaction_id,
-        found.query,
+        row.text("interaction_id"),
+        row.text("query"),
         tuple(answers),
-        split="" if found.split is None else SPLITS[found.split],
-        context_ids=tuple(passages),
-        query_time=found.query_time,
-        extra={n: as_json(row.values[n]) for n in _EXTRA if n in row.values} | {"pages": [*pages.values()]},
+        split="" if split is None else SPLITS[split],
+        context_ids=tuple(pages),
+        query_time=row.text("query_time"),
+        extra={**facts, "pages": [facts for _, facts in pages.values()]},
     )
-    return question, tuple(passages.values())
+    return question, tuple(passage for passage, _ in pages.values())
 
 
 def page_text(page: str) -> str:
@@ -86,3 +58,13 @@ def page_text(page: str) -> str:
     from ragc.corpora.sources.web.html import markdown
 
     return markdown(page)
+
+
+def _page(row: FileRow, dataset: str) -> tuple[Passage, dict[str, str]]:
+    url, page, snippet, changed, title = (
+        row.text(f"page_{name}", needed=False, blank=True).strip()
+        for name in ("url", "result", "snippet", "last_modified", "name")
+    )
+    text = page_text(page).strip() if page else ""
+    passage = passage_of(dataset, title, text or html.unescape(snippet))
+    return passage, {"id": passage.id, "url": url, "last_modified": changed}

@@ -9,30 +9,19 @@ out. The official test files have no answers and cannot be read.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, Field
 from pydantic_core import from_json
 
 from ragc.corpora.datasets.base import Item, Skip, passage_of
-from ragc.corpora.files.rows import FileRow, Text, Words, as_json
+from ragc.corpora.files.row import FileRow
+from ragc.corpora.files.values import as_json
 from ragc.records import Question
 
 _NESTED = ("context", "supporting_facts", "evidences", "evidences_id")
 _EXTRA = ("type", "level", "entity_ids", "answer_id", *_NESTED[1:])
 
 
-class Row(BaseModel):
-    """A question; `context` has pairs of a title and sentences, facts are pairs of a title and a number."""
-
-    id: Words = Field(validation_alias=AliasChoices("_id", "id"))
-    question: Words
-    answer: Words
-    context: list[tuple[Text, list[Text]]]
-    supporting_facts: Annotated[list[tuple[Text, Any]], Field(min_length=1)]
-
-
-def read(row: FileRow, dataset: str) -> Item | None:
+def read(row: FileRow, dataset: str) -> Item:
     """Returns the question of `row` and its passages, whose sentences are joined.
 
     `gold_ids` are all supporting passages, or none if the row lacks any of them, because recall over a part
@@ -44,25 +33,29 @@ def read(row: FileRow, dataset: str) -> Item | None:
                 row.values[name] = from_json(text)
     if dataset != "hotpotqa" and row.values.get("context") in (None, []):
         raise Skip("a question without passages is left out (`context` is missing or empty)")
-    if not (found := row.read(Row)):
-        return None
-    glue = "" if dataset == "hotpotqa" else " "
-    passages = {
-        passage.id: passage
-        for title, sentences in found.context
-        for passage in [passage_of(dataset, title, glue.join(sentences))]
-    }
-    by_title: dict[str, list[str]] = {}
-    for passage in passages.values():
-        by_title.setdefault(passage.title, []).append(passage.id)
-    titles = dict.fromkeys(fact[0].strip() for fact in found.supporting_facts)
-    complete = titles.keys() <= by_title.keys()
+    glue, passages = "" if dataset == "hotpotqa" else " ", []
+    for number, pair in row.enumerate_items(row.items("context", needed=row.values.get("context") != [])):
+        match pair:
+            case [str(title), [*sentences]] if all(isinstance(sentence, str) for sentence in sentences):
+                passages.append(passage_of(dataset, title.strip(), glue.join(sentences).strip()))
+            case _:
+                row.problems.append(f"`context[{number}]` is not a list of a title and a list of sentences")
+    titles: dict[str, list[str]] = {}
+    for number, fact in row.enumerate_items(row.items("supporting_facts", needed=True)):
+        match fact:
+            case [str(title), _, *_]:
+                titles[title.strip()] = [passage.id for passage in passages if passage.title == title.strip()]
+            case _:
+                row.problems.append(
+                    f"`supporting_facts[{number}]` is not a list of a title and a sentence's number"
+                )
+    gold = dict.fromkeys(id for ids in titles.values() for id in ids) if all(titles.values()) else {}
     question = Question(
-        found.id,
-        found.question,
-        (found.answer,),
-        gold_ids=tuple(id for title in titles for id in by_title[title]) if complete else (),
-        context_ids=tuple(passages),
+        id=row.text("_id" if "_id" in row.values or "id" not in row.values else "id"),
+        question=row.text("question"),
+        answers=(row.text("answer"),),
+        gold_ids=tuple(gold),
+        context_ids=tuple(dict.fromkeys(passage.id for passage in passages)),
         extra={name: as_json(row.values[name]) for name in _EXTRA if row.values.get(name) not in (None, "")},
     )
-    return question, tuple(passages.values())
+    return question, tuple(passages)

@@ -93,18 +93,14 @@ def test_answers_and_odd_ids_survive(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         ("corpus.jsonl", '{"_id": "p0#0", "text": "t"}\n', "ends in '#0'"),
-        ("corpus.jsonl", "{", "not JSON"),
+        ("corpus.jsonl", "{", "line 1: not JSON"),
         ("queries.jsonl", '{"_id": "q0", "txt": "x"}\n', "nothing is there"),
         (
             "qrels/dev.tsv",
             "query-id\tcorpus-id\tscore\nq0\tp9\t1\n",
             "a judgement of 'q0' names 'p9', not in corpus.jsonl",
         ),
-        (
-            "qrels/dev.tsv",
-            "query-id\tcorpus-id\tscore\nq0\tp1\tyes\n",
-            "line 2: `score` should be a valid integer",
-        ),
+        ("qrels/dev.tsv", "query-id\tcorpus-id\tscore\nq0\tp1\tyes\n", "`score` is 'yes', a whole number"),
         ("qrels/dev.tsv", "q0\tp1\t1\nq1\tp1\t1\n", "qrels/dev.tsv, line 2: `query-id` is missing"),
         ("qrels/dev.tsv", "query-id\tcorpus-id\tscore\nq0\tp1\t0\n", "no query has a positive judgement"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq0\tp1\t1\n", "is in the split 'dev' too"),

@@ -102,17 +102,19 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         load_rows(
             tmp_path,
             short,
-            GOOD | {"interaction_id": "2"},
+            GOOD | {"interaction_id": "2", "answer": True},
             GOOD | {"interaction_id": "3", "search_results": [PAGE | {"page_result": 5}, "x"]},
             GOOD | {"interaction_id": "4", "alt_ans": {"a": 1}, "split": 2},
             GOOD | {"interaction_id": "5", "query_time": ""},
         )
     assert caught.value.problems == (
-        "line 1: `query` is missing. Did you mean 'query_time'?",
         "line 1: `answer` is missing.",
-        "line 3: `search_results[1]` should be a valid dictionary or instance of Page",
-        "line 4: `alt_ans` is an object, a text is needed",
-        "line 4: `split` should be 0 or 1",
+        "line 1: `query` is missing. Did you mean 'query_time'?",
+        "line 2: `answer` holds true or false, a string is needed",
+        "line 3: `search_results[0]`: `page_result` is a number, a string is needed",
+        "line 3: `search_results[1]` is a string, an object is needed",
+        "line 4: `alt_ans` holds an object, a string is needed",
+        "line 4: `split` is 2, 0 or 1 is needed",
         "line 5: `query_time` is empty",
     )
 

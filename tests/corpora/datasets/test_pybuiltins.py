@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ragc.corpora.datasets import pybuiltins, pydocs
+from ragc.corpora.datasets import BUILT_IN, pybuiltins, pydocs
 from ragc.errors import DataError
 
 CARD = tomllib.loads(Path(pybuiltins.__file__).with_suffix(".toml").read_text("utf-8"))
 PASSAGES = {passage.id: passage for passage in pybuiltins.passages()}
 QUESTIONS = pybuiltins.questions()
+
+
+def test_the_card_names_the_file() -> None:
+    assert CARD["id"] in BUILT_IN
+    assert (Path(pybuiltins.__file__).parent / CARD["files"]["questions"]).is_file()
 
 
 def test_ids_questions_and_names_occur_once() -> None:

@@ -38,6 +38,13 @@ def test_the_card_counts_what_the_file_holds() -> None:
     assert CARD["id"] == "pydocs"
 
 
+def test_first_tenth_and_last_question() -> None:
+    assert QUESTIONS[0].answers[0] == "-O"
+    assert QUESTIONS[9].answers[0] == "unpackings in a call"
+    assert QUESTIONS[-1].answers[0] == "__getattr__ and __setattr__"
+    assert [q.id for q in QUESTIONS] == [f"pydocs-{number:03d}" for number in range(1, 301)]
+
+
 def test_no_question_is_asked_twice() -> None:
     counts = Counter(pydocs.normalise(q.question) for q in QUESTIONS)
     assert [text for text, times in counts.items() if times > 1] == []
@@ -51,6 +58,12 @@ def test_splits_share_no_pair_of_evidence_and_answer() -> None:
         for quote in row["evidence"]:
             pair = (pydocs.normalise(quote), plain(row["answers"][0]))
             assert seen.setdefault(pair, row["split"]) == row["split"], row["id"]
+
+
+def test_all_gold_passages_exist() -> None:
+    for question in QUESTIONS:
+        assert question.gold_ids, question.id
+        assert set(question.gold_ids) <= PASSAGES.keys(), question.id
 
 
 def test_questions_of_kind_two_need_two_passages() -> None:
@@ -94,6 +107,12 @@ def test_passages_are_of_a_size() -> None:
 def test_titles_name_the_headings_from_the_outside_in() -> None:
     titles = {passage.title for passage in pydocs.passages() if passage.id.startswith("try/except-clause")}
     assert titles == {'Compound statements > The "try" statement > "except" clause'}
+
+
+def test_cutting_again_gives_the_same_corpus() -> None:
+    first = pydocs.passages()
+    pydocs.passages.cache_clear()
+    assert pydocs.passages() == first
 
 
 def test_evidence_that_no_passage_holds_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
