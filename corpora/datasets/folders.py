@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field
 from ragc.core.files import put_file
 from ragc.core.text import json_text
 from ragc.corpora.datasets.base import Dataset, Skip, load, problems_of
-from ragc.corpora.files.records import Words, data_error, read_corpus, read_questions
-from ragc.corpora.files.rows import rows
+from ragc.corpora.files.records import data_error, read_corpus, read_questions
+from ragc.corpora.files.rows import Words, rows
 from ragc.errors import DataError, UsageError
 from ragc.records import Passage, Question
 

@@ -10,9 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import from_json
 
 from ragc.corpora.datasets.base import Skip, passage_of
-from ragc.corpora.files.records import Words, leaves
-from ragc.corpora.files.row import short_repr
-from ragc.corpora.files.values import as_list
+from ragc.corpora.files.rows import Words, as_list, leaves
 
 # The letters of options that are numbered.
 _LETTERS = dict(zip("12345", "ABCDE", strict=True))
@@ -120,7 +118,7 @@ def bioasq(values: dict[str, Any], dataset: str) -> dict[str, Any]:
     if row.type == "yesno":
         answers = [str(answer).strip().rstrip(".").lower() for answer in answers]
         if wrong := [answer for answer in answers if answer not in ("yes", "no", "")]:
-            raise ValueError(f"`exact_answer` is {short_repr(wrong[0])}, yes or no is needed")
+            raise ValueError(f"`exact_answer` is {wrong[0]!r:.80}, yes or no is needed")
     snippets = [
         {
             "title": f"PMID {name}" if (name := _last_part(part.document)).isdecimal() else name,

@@ -25,7 +25,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from ragc.core.digest import canonical
 from ragc.corpora.files.rows import (
@@ -149,9 +149,14 @@ class Reader:
         self.places |= {field: places[field] for field in values}
         if self.fields.get("id", "#") == "#":
             values.setdefault("id", f"{self._numbered}-{number}" if self._numbered else str(number))
-        lacking = [name for name in ("id", "question") if name in places and name not in values]
-        row.problems += map(self.lacks, lacking)
-        return None if lacking else row.read(self._model, values, places, **self.fields)
+        try:
+            return self._model.model_validate(values, context={**self.fields, "cells": row.cells})
+        except ValidationError as error:
+            for part in error.errors(include_url=False):
+                field = str(part["loc"][0])
+                message = f"`{places[field]}` {part['msg'].removeprefix('Value error, ')}"
+                row.problems.append(self.lacks(field) if part["type"] == "missing" else message)
+        return None
 
     def lacks(self, field: str) -> str:
         """Returns the problem of rows without `field`."""

@@ -36,16 +36,13 @@ from decimal import Decimal
 from functools import cache
 from itertools import chain, islice, pairwise
 from pathlib import Path, PurePath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ValidationError, ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import from_json
 
 from ragc.core.files import missing_file, open_regular
 from ragc.core.text import first_line
-from ragc.errors import nearest
-
-M = TypeVar("M", bound=BaseModel)
 
 warn_once = cache(logging.getLogger("ragc.corpora").warning)
 
@@ -90,34 +87,6 @@ class FileRow:
     values: dict[str, Any]
     problems: list[str] = field(default_factory=list)
     cells: bool = False
-
-    def read(
-        self,
-        model: type[M],
-        values: Mapping[str, Any] | None = None,
-        places: Mapping[str, str] | None = None,
-        **context: Any,
-    ) -> M | None:
-        """Returns the row, or other `values` of it, as `model`; null is no value. None, with problems added,
-        if it is none.
-
-        `places` has the names of fields in the file. `context` goes to the validators.
-        """
-        items = (self.values if values is None else values).items()
-        given = {name: value for name, value in items if not is_nothing(value)}
-        try:
-            return model.model_validate(given, context={**context, "cells": self.cells})
-        except ValidationError as error:
-            for part in error.errors(include_url=False)[:20]:
-                name, *steps = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in part["loc"])
-                path = (places or {}).get(name[1:], name[1:]) + "".join(steps)
-                message = part["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
-                if part["type"] == "missing":
-                    message = (
-                        f"is missing.{nearest(str(part['loc'][-1]), list(map(str, part['input']))[:1000])}"
-                    )
-                self.problems.append(f"`{path}` {message}")
-        return None
 
     def located(self) -> list[str]:
         """Returns the problems, each with the location of the row."""
@@ -239,7 +208,7 @@ def _json(lines: Iterator[str], under: str, *, is_json: bool) -> Iterator[FileRo
     if not (is_object and (head[1:] or not is_json)) and (is_json or first[0] == "[" or first == "{"):
         document = _parse("".join(line for _, line in chain(head, numbered)))
         if isinstance(document, str):
-            raise Stop(document)
+            raise Stop(document if is_json or first != "{" else f"line {head[0][0]}: {document}")
         for number, item in enumerate(_items(document, under), 1):
             yield row_of(f"item {number}", item)
     else:
@@ -262,7 +231,9 @@ def _items(value: Any, under: str) -> Iterator[Any]:
         key = under or next((name for name in _LISTS if isinstance(value.get(name), list | dict)), "")
         if under and under not in value:
             keys = ", ".join(f"{key!r:.80}" for key in [*value][:5])
-            raise Stop(f"holds an object with {keys}; an object with the list `{under}` is needed")
+            raise Stop(
+                f"holds an object with {keys}; a list, or an object with the list `{under}`, is needed"
+            )
         value = value[key] if key else value
     if isinstance(value, dict):
         columns = [list(v.values()) if isinstance(v, dict) and "0" in v else v for v in value.values()]
@@ -420,8 +391,7 @@ def kind(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    text = "" if is_nothing(value) else as_text(value)
-    if text is None:
+    if (text := as_text(value)) is None:
         raise ValueError(f"is {kind(value)}, a text is needed")
     return text
 
@@ -440,7 +410,7 @@ def _texts(value: object, info: ValidationInfo) -> tuple[str, ...]:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-"""A value of a row as text, null as ""."""
+"""A value of a row as text."""
 
 Words = Annotated[str, BeforeValidator(_words)]
 """A text that is not blank."""

@@ -97,7 +97,7 @@ def test_the_list_of_a_document_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "x.json", json.dumps({"data": [], "mine": ITEMS}))
     assert read_rows(path, under="mine") == ITEMS
     assert read_rows(path, under="yours") == [
-        "holds an object with 'data', 'mine'; an object with the list `yours` is needed"
+        "holds an object with 'data', 'mine'; a list, or an object with the list `yours`, is needed"
     ]
 
 
