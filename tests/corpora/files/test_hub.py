@@ -72,8 +72,11 @@ def problem(address: str, base: Path = Path()) -> str:
     return only
 
 
-def test_a_folder_of_parquet_files_gives_its_splits_by_our_names(library: Any, tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_gives_its_splits_by_our_names_and_draws_no_progress(
+    library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     folder(library, tmp_path / "set", train=[row(1), row(2)], validation=[row(3)])
+    capfd.readouterr()
     all_questions = questions("hf:./set", tmp_path)
     assert all_questions == (make_question(1, "train"), make_question(2, "train"), make_question(3, "dev"))
     assert questions("hf:./set?split=validation", tmp_path) == (make_question(3, "dev"),)
@@ -81,6 +84,10 @@ def test_a_folder_of_parquet_files_gives_its_splits_by_our_names(library: Any, t
     assert questions("hf:./set?split=train&streaming=true", tmp_path) == all_questions[:2]
     splits = {name: [q for q in all_questions if q.split == name] for name in ("train", "dev")}
     check_disjoint(splits)
+    assert capfd.readouterr() == ("", "")
+    folder(library, tmp_path / "set", train=[row(1), {**row(2), "query": " "}])
+    with pytest.raises(DataError, match="train, item 2: `query` is empty"):
+        questions("hf:./set", tmp_path)
 
 
 def test_a_folder_written_by_save_to_disk_is_read(library: Any, tmp_path: Path) -> None:
@@ -122,23 +129,6 @@ def test_labels_get_their_names_and_a_split_column_stays(library: Any, tmp_path:
         {"qid": 1, "level": "hard", "split": "mine"},
         {"qid": 2, "level": None, "split": None},
     ]
-
-
-def test_rows_are_placed_in_their_split(library: Any, tmp_path: Path) -> None:
-    folder(library, tmp_path / "set", train=[row(1), {**row(2), "query": " "}])
-    with pytest.raises(DataError) as caught:
-        questions("hf:./set", tmp_path)
-    assert caught.value.problems == ("train, item 2: `query` is empty",)
-
-
-def test_nothing_is_drawn_on_a_screen_that_is_none(
-    library: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    folder(library, tmp_path / "set", train=[row(1)])
-    capfd.readouterr()
-    library.enable_progress_bars()
-    assert len(questions("hf:./set", tmp_path)) == 1
-    assert capfd.readouterr() == ("", "")
 
 
 def test_folders_that_cannot_be_read_are_said_to_be_so(library: Any, tmp_path: Path) -> None:
