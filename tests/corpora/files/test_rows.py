@@ -119,6 +119,7 @@ def test_the_list_of_a_document_can_be_named(tmp_path: Path) -> None:
         ("x.csv", b'id,text\n1,x\na,"b"c\n', "line 3: is no table: ',' expected after '\"'"),
         ("x.jsonl.gz", gzip.compress(LINES.encode())[:-9], "its packed stream ends early"),
         ("x.jsonl.bz2", bz2.compress(LINES.encode())[:-30], "its packed stream ends early"),
+        ("x.jsonl", '"é"\n"ü"\n"'.encode() + b'\xe9"\n', "line 3: holds bytes that are not UTF-8, among"),
         ("x.parquet", b"PAR1" * 1000, "is no Parquet file, or a damaged one: "),
     ],
 )  # fmt: skip
@@ -176,14 +177,6 @@ def test_another_encoding_is_found_and_said(
     assert "since its line 2 is not UTF-8" in caplog.messages[0]
     (tmp_path / "x.csv").write_bytes(path.read_bytes())
     assert read_questions(tmp_path / "x.csv", fields={"encoding": encoding}).questions == read
-
-
-def test_utf_8_that_is_damaged_is_refused_with_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", '{"id": "é"}\n{"id": "ü"}\n'.encode() + b'{"id": "\xe9"}\n')
-    (problem,) = read_rows(path)
-    assert problem.startswith(
-        "line 3: holds bytes that are not UTF-8, among others that are; save it as UTF-8"
-    )
 
 
 @pytest.mark.parametrize("name", ["no-such", "rot13", "hex", "\0", "utf 8 ü", "idna", "undefined"])
