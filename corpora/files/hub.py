@@ -123,12 +123,12 @@ class HubRows:
 
             info = HfApi().dataset_info(path, revision=data.revision or None, timeout=TIMEOUT)
             self.revision = str(info.sha)
-        found = self._library.load_from_disk(path) if is_saved else self._load(path)
-        if not isinstance(found, Mapping):
-            return {split.partition("[")[0]: found}
-        if split and split not in found:
-            raise DataError(self.address, [str(UnknownName("split", split, found))])
-        return {split: found[split]} if split else found
+        splits = self._library.load_from_disk(path) if is_saved else self._load(path)
+        if not isinstance(splits, Mapping):
+            return {split.partition("[")[0]: splits}
+        if split and split not in splits:
+            raise DataError(self.address, [str(UnknownName("split", split, splits))])
+        return {split: splits[split]} if split else splits
 
     def _load(self, path: str) -> Any:
         """Returns the splits, or the requested one, of a repository or folder of data files."""

@@ -189,12 +189,12 @@ def _paths(
 ) -> Mapping[str, str]:
     """Returns the path of each field of `model` in rows with these `keys`."""
     lower = {str(key).strip().casefold(): key for key in reversed(keys)}
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for field in model.model_fields:
         names = NAMES.get(field, (field,))
         usual = next((name for name in names if name in lower or name.partition(".")[0] in lower), field)
-        found[field] = dict(fields).get(field, lower.get(usual, usual))
-    return found
+        paths[field] = dict(fields).get(field, lower.get(usual, usual))
+    return paths
 
 
 def is_address(text: str) -> bool:
@@ -210,7 +210,7 @@ def files_named(base: Path, text: str) -> list[Path]:
         [line] if os.path.lexists(base / line) else sorted(glob(line, root_dir=base, recursive=True))  # noqa: PTH207
         for line in text.splitlines()
     ]
-    return [base / name for found in names for name in found] if all(names) else []
+    return [base / name for matches in names for name in matches] if all(names) else []
 
 
 Source = str | Path | Iterable[FileRow]
@@ -237,7 +237,7 @@ def allowed_texts(path: str, condition: object) -> set[str]:
     return set(map(_spelled, values))
 
 
-def meeting(values: Sequence[Mapping[str, Any]], conditions: Conditions, name: str) -> list[bool]:
+def match_rows(values: Sequence[Mapping[str, Any]], conditions: Conditions, name: str) -> list[bool]:
     """Returns which rows with these `values` meet every condition; a row without values meets none.
 
     Raises DataError if a path occurs in no row or no row is left, UsageError as `allowed_texts` does.
@@ -247,13 +247,13 @@ def meeting(values: Sequence[Mapping[str, Any]], conditions: Conditions, name: s
     for path, condition in conditions.items():
         allowed = allowed_texts(path, condition)
         texts = [[_spelled(item) for item in as_list(value_at(row, path))] for row in values]
-        met = [before and not allowed.isdisjoint(found) for before, found in zip(met, texts, strict=True)]
-        seen = Counter(text[:60] for found in texts for text in found).most_common(5)
+        met = [before and not allowed.isdisjoint(item) for before, item in zip(met, texts, strict=True)]
+        seen = Counter(text[:60] for item in texts for text in item).most_common(5)
         if filled and not seen:
             near = nearest(path, filled[-1]) or f" Found: {', '.join(map(repr, [*filled[-1]][:10]))}."
             problems.append(f"the filter asks for `{path}`, which no row has.{near}")
-        found = ", ".join(f"{text!r} ({n})" for text, n in seen)
-        counts.append(f"`{path}` must be {' or '.join(map(repr, sorted(allowed)))}, found {found}")
+        shown = ", ".join(f"{text!r} ({n})" for text, n in seen)
+        counts.append(f"`{path}` must be {' or '.join(map(repr, sorted(allowed)))}, found {shown}")
     if filled and not any(met):
         problems = problems or [f"the filter leaves none of {len(filled)} rows: {'; '.join(counts)}"]
     if problems:
@@ -293,7 +293,7 @@ def read_questions(
     """
     reader = Reader(QuestionRow, name or str(source), fields or {}, numbered)
     read = list(_rows_of(source, reader.fields))
-    votes, met = _votes(read, reader), meeting([row.values for row in read], where or {}, reader.name)
+    votes, met = _votes(read, reader), match_rows([row.values for row in read], where or {}, reader.name)
     questions: dict[str, Question] = {}
     first: dict[str, str] = {}
     groups: dict[str, tuple[str, ...]] = {}
@@ -384,10 +384,10 @@ def filter_questions(
 ) -> tuple[Question, ...]:
     """Returns the questions that meet the `conditions` on `extra`, `split`, `id` and `query_time`.
 
-    `name` is the origin of the questions in errors. Raises as `meeting` does.
+    `name` is the origin of the questions in errors. Raises as `match_rows` does.
     """
     values = [{"id": q.id, "split": q.split, "query_time": q.query_time, **q.extra} for q in questions]
-    return tuple(q for q, met in zip(questions, meeting(values, conditions, name), strict=True) if met)
+    return tuple(q for q, met in zip(questions, match_rows(values, conditions, name), strict=True) if met)
 
 
 def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:

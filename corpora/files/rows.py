@@ -172,10 +172,10 @@ def _encoding(sample: bytes, name: str) -> str:
         for match in matches
         if (match.chaos, match.coherence) == (matches[0].chaos, matches[0].coherence)
     ]
-    found = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
-    if not found:
+    names = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
+    if not names:
         raise Stop(f"{line}: is not UTF-8, and no other encoding fits; {_NAME_IT}")
-    codec = "cp1252" if "cp1252" in found else found[0]
+    codec = "cp1252" if "cp1252" in names else names[0]
     warn_once(
         "%s is read as %s, since its %s is not UTF-8; if that is wrong, %s", name, codec, line, _NAME_IT
     )

@@ -16,7 +16,7 @@ from ragc.corpora.files.records import (
     files_named,
     filter_questions,
     flat,
-    meeting,
+    match_rows,
     read_corpus,
     read_passages,
     read_questions,
@@ -353,13 +353,13 @@ LEVELLED: list[dict[str, Any]] = [
     ],
 )
 def test_every_condition_needs_one_of_its_values(conditions: dict[str, Any], rows: list[int]) -> None:
-    met = meeting(LEVELLED, conditions, "rows")
+    met = match_rows(LEVELLED, conditions, "rows")
     assert [row["n"] for row, is_met in zip(LEVELLED, met, strict=True) if is_met] == rows
 
 
 def test_true_is_not_the_number_one_and_null_is_no_text() -> None:
     for value, wanted in ((1, True), (True, 1), (0, False), ([], "None")):
-        assert meeting([{"x": value}, {"x": wanted}], {"x": wanted}, "rows") == [False, True]
+        assert match_rows([{"x": value}, {"x": wanted}], {"x": wanted}, "rows") == [False, True]
 
 
 TYPES = "`type` must be 'list', found 'yesno' (3), 'list' (1)"
@@ -386,14 +386,14 @@ def test_a_filter_that_cannot_be_right_says_what_is_there(
     conditions: dict[str, Any], problems: tuple[str, ...]
 ) -> None:
     with pytest.raises(DataError) as caught:
-        meeting(LEVELLED, conditions, "rows")
+        match_rows(LEVELLED, conditions, "rows")
     assert caught.value.problems == problems
 
 
 @pytest.mark.parametrize("wanted", [[], {}, None, [None], [["a"]]])
 def test_conditions_without_a_plain_value_are_refused(wanted: Any) -> None:
     with pytest.raises(UsageError, match="'type' needs a text, a number"):
-        meeting(LEVELLED, {"type": wanted}, "rows")
+        match_rows(LEVELLED, {"type": wanted}, "rows")
 
 
 def test_questions_are_kept_by_extra_and_split() -> None:
@@ -415,7 +415,8 @@ def test_tables_of_toml_become_dotted_paths() -> None:
 
 def test_the_fingerprint_follows_content_and_order() -> None:
     a, b = Passage("a", "T", "x"), Question("q", "?", ("x",), extra={"n": 1})
-    orders = ([a, b], [b, a], [a], [], [a, replace(b, extra={"n": 2})])
+    changed = replace(b, extra={"n": 2})
+    orders: list[list[Passage | Question]] = [[a, b], [b, a], [a], [], [a, changed]]
     assert len({content_fingerprint(iter(records)) for records in orders}) == 5
 
 

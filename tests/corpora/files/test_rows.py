@@ -44,7 +44,8 @@ def zipped(data: bytes, *names: str) -> bytes:
 
 def read_rows(path: Path, **how: Any) -> list[Any]:
     """Values of the good rows, and the problems of the others, each with its place."""
-    return [part for row in rows(path, **how) for part in row.located() or [row.values]]
+    parts: list[list[Any]] = [[*row.located()] or [row.values] for row in rows(path, **how)]
+    return [part for row_parts in parts for part in row_parts]
 
 
 def table(delimiter: str, end: str = "\r\n") -> str:
