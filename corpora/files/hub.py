@@ -147,13 +147,13 @@ class HubRows:
         """Returns the words for an error of the library."""
         import httpx
 
-        why, is_offline = first_line(error, None), os.environ.get("HF_HUB_OFFLINE")
+        why = first_line(error, None)
         if refusal := _REFUSALS.get(type(error).__name__):
             return refusal
         if self.dataset.is_folder or not isinstance(error, httpx.HTTPError | OSError):
             return f"it cannot be read: {why}"
         advice = "try again with a network, or name a copy in a folder: hf:./folder"
-        why = "HF_HUB_OFFLINE is set" if is_offline else why
+        why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else why
         return f"the Hugging Face Hub cannot be reached ({why}); {advice}"
 
 

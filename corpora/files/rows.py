@@ -252,16 +252,15 @@ def _items(value: Any, under: str) -> Iterator[Any]:
 
 def _table(lines: Iterator[str], delimiter: str, usual: str) -> Iterator[FileRow]:
     """Yields one row a record; a cell with backslash and N, as databases export null, is null."""
+    csv.field_size_limit(2**31 - 1)
     head = list(islice(lines, 100))
     first = next((line for line in head if line.strip()), "")
     if match := re.fullmatch(r'"?sep=([^"\r\n])"?\s*', first, re.IGNORECASE):  # Excel's
         delimiter = delimiter or match[1]
         head[head.index(first)] = "\n"
-    if not delimiter:
-        widths = {mark: len(next(csv.reader([first], delimiter=mark), ())) for mark in (usual, *",;\t|")}
-        delimiter = max(widths, key=widths.__getitem__)
+    widths = {mark: len(next(csv.reader([first], delimiter=mark), ())) for mark in (usual, *",;\t|")}
+    delimiter = delimiter or max(widths, key=widths.__getitem__)
     lines = chain(head, lines)
-    csv.field_size_limit(2**31 - 1)
     header, line = list[str](), 1
     try:
         reader = csv.reader(_quoted(lines) if delimiter == "\t" else lines, delimiter=delimiter, strict=True)
