@@ -207,11 +207,6 @@ def test_a_rating_that_is_not_used_is_said(
     assert any("looks like a rating and is not used" in message for message in caplog.messages)
 
 
-def test_a_value_that_is_no_vote_among_thumbs_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, {"question": "Who?", "answer": "Ada", "thumbs": "perhaps"})
-    assert problems(path) == ("line 1: `thumbs` is 'perhaps', no vote; write up or down",)
-
-
 def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
     path = write(
         tmp_path,
