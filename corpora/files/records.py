@@ -226,26 +226,22 @@ Conditions = Mapping[str, str | float | Sequence[str | float]]
 """The value for each dotted path, or several values of which one must match."""
 
 
-def allowed_texts(path: str, condition: object) -> set[str]:
-    """Returns the texts that a value at `path` may be. Raises UsageError for a condition without a value, or
-    with one that is no text, number or boolean.
-    """
-    values = condition if isinstance(condition, list | tuple) else [condition]
-    if not values or not all(isinstance(value, str | int | float) for value in values):
-        need = "needs a text, a number, true or false, or a list of them"
-        raise UsageError(f"The filter on {path!r} {need}, found {condition!r}.")
-    return set(map(_spelled, values))
-
-
 def match_rows(values: Sequence[Mapping[str, Any]], conditions: Conditions, name: str) -> list[bool]:
     """Returns which rows with these `values` meet every condition; a row without values meets none.
 
-    Raises DataError if a path occurs in no row or no row is left, UsageError as `allowed_texts` does.
+    Raises DataError if a path occurs in no row or no row is left; UsageError for a condition without a value,
+    or with one that is no text, number or boolean.
     """
     met, filled = [True] * len(values), list(filter(None, values))
     problems, counts = list[str](), list[str]()
     for path, condition in conditions.items():
-        allowed = allowed_texts(path, condition)
+        wanted = condition if isinstance(condition, list | tuple) else [condition]
+        if not wanted or not all(isinstance(value, str | int | float) for value in wanted):
+            raise UsageError(
+                f"The filter on {path!r} needs a text, a number, true or false, or a list of them, found "
+                f"{condition!r}."
+            )
+        allowed = set(map(_spelled, wanted))
         texts = [[_spelled(item) for item in as_list(value_at(row, path))] for row in values]
         met = [before and not allowed.isdisjoint(item) for before, item in zip(met, texts, strict=True)]
         seen = Counter(text[:60] for item in texts for text in item).most_common(5)
