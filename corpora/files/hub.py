@@ -13,23 +13,22 @@ files, and the library would follow them to any path and address.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import count
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
+import yaml
+
+from ragc.core.tables import Table, Words
 from ragc.core.text import first_line
 from ragc.corpora.files.records import HUB, is_address
-from ragc.corpora.files.row import FileRow
+from ragc.corpora.files.rows import FileRow
 from ragc.errors import DataError, UnknownName, UsageError
-
-OPTIONS = ("config", "split", "revision", "streaming")
 
 SPLIT_NAMES = {"validation": "dev", "valid": "dev", "val": "dev"}
 """ragc's names for splits with other names on the Hub."""
@@ -38,6 +37,8 @@ TIMEOUT = 10.0
 """The most seconds for the Hub to resolve a revision."""
 
 _OUTSIDE = re.compile(r"::|://|^[/~\\]|(^|[/\\])\.\.([/\\]|$)")
+# The records of `save_to_disk`, and a card: files that name others.
+_RECORDS = (".huggingface.yaml", "dataset_dict.json", "state.json")
 _REFUSALS = {
     "GatedRepoError": "its owner gives access on request; ask there, and set HF_TOKEN",
     "RepositoryNotFoundError": "the Hub has no data set of this name, or shows it to owners only (HF_TOKEN)",
@@ -46,18 +47,17 @@ _REFUSALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HubData:
+class HubData(Table):
     """A data set and the part of it to read: a repository `org/name`, or a folder.
 
     `split` "" means every split. With `streaming` no local copy is stored.
     """
 
     name: str
-    config: str = ""
-    split: str = ""
-    revision: str = ""
-    streaming: bool = False
+    config: Words = ""
+    split: Words = ""
+    revision: Words = ""
+    streaming: Literal["", "true", "false"] = ""
 
     @property
     def is_folder(self) -> bool:
@@ -68,22 +68,12 @@ class HubData:
 def parse(address: str) -> HubData:
     """Parses `address`. Raises UsageError for an invalid address or option."""
     name, _, query = address.removeprefix(HUB).partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    for option, value in options.items():
-        if option not in OPTIONS:
-            raise UnknownName("option of a Hub data set", option, OPTIONS)
-        if not value or (option == "streaming" and value not in ("true", "false")):
-            raise UsageError(
-                f"The option {option!r} of {address!r} needs a value (streaming: true or false)."
-            )
-    if not is_address(address) or not name.strip():
+    data = HubData.of({**dict(parse_qsl(query, keep_blank_values=True)), "name": name}, f"{address}: ")
+    if not is_address(address) or not name.strip() or (name.count("/") > 1 and not data.is_folder):
         raise UsageError(f"{address!r} names no data set; write hf:org/name, or hf:./folder for a local one.")
-    dataset = HubData(name, **{**options, "streaming": options.get("streaming") == "true"})  # type: ignore[arg-type]
-    if dataset.is_folder and dataset.revision:
+    if data.is_folder and data.revision:
         raise UsageError(f"A folder has no revisions; leave it out of {address!r}.")
-    if not dataset.is_folder and name.count("/") > 1:
-        raise UsageError(f"{name!r} names no data set of the Hub; write hf:org/name.")
-    return dataset
+    return data
 
 
 class HubRows:
@@ -111,119 +101,95 @@ class HubRows:
             self._library.disable_progress_bars()
         try:
             for split, part in self._parts().items():
-                yield from self._rows(split, part)
+                yield from _rows(split, part)
         except DataError:
             raise
         except Exception as error:  # the library raises errors of a dozen kinds; each says what is wrong
-            raise self._error(error) from error
+            raise DataError(self.address, [self._reason(error)]) from error
 
     def _parts(self) -> Mapping[str, Any]:
         """Returns the splits to read, by their names on the Hub."""
-        dataset, path = self.dataset, self.dataset.name
-        saved = False
-        if dataset.is_folder:
+        data, path, is_saved, split = self.dataset, self.dataset.name, False, self.dataset.split
+        if data.is_folder:
             folder = (self._base / Path(path).expanduser()).absolute()
-            if not folder.is_dir():
-                raise DataError(self.address, [f"there is no folder {str(folder)!r}"])
-            if problem := next(_leads_out(folder), ""):
+            problem = _leads_out(folder) if folder.is_dir() else f"there is no folder {str(folder)!r}"
+            is_saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+            is_saved = is_saved and not data.config and data.streaming != "true"
+            if problem:
                 raise DataError(self.address, [problem])
             path = str(folder)
-            saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
         else:
             from huggingface_hub import HfApi
 
-            info = HfApi().dataset_info(path, revision=dataset.revision or None, timeout=TIMEOUT)
+            info = HfApi().dataset_info(path, revision=data.revision or None, timeout=TIMEOUT)
             self.revision = str(info.sha)
-        if saved and (dataset.config or dataset.streaming):
-            reason = "a folder written by `save_to_disk` has no configurations and no streaming"
-            raise DataError(self.address, [reason])
-        splits = self._library.load_from_disk(path) if saved else self._load(path)
+        splits = self._library.load_from_disk(path) if is_saved else self._load(path)
         if not isinstance(splits, Mapping):
-            return {dataset.split.partition("[")[0]: splits}
-        if dataset.split and dataset.split not in splits:
-            raise DataError(self.address, [str(UnknownName("split", dataset.split, splits))])
-        return {dataset.split: splits[dataset.split]} if dataset.split else splits
+            return {split.partition("[")[0]: splits}
+        if split and split not in splits:
+            raise DataError(self.address, [str(UnknownName("split", split, splits))])
+        return {split: splits[split]} if split else splits
 
     def _load(self, path: str) -> Any:
         """Returns the splits, or the requested one, of a repository or folder of data files."""
-        dataset, split = self.dataset, self.dataset.split or None
+        data, split = self.dataset, self.dataset.split or None
         builder = self._library.load_dataset_builder(
-            path, dataset.config or None, revision=self.revision or None
+            path, data.config or None, revision=self.revision or None
         )
         if ".cache." in f"{type(builder).__module__}.":  # a cached copy of any commit
             raise ConnectionError("the Hub stopped answering")
-        files = [str(file) for files in (builder.config.data_files or {}).values() for file in files]
-        outside = [file for file in files if not Path(file).resolve().is_relative_to(Path(path).resolve())]
-        if dataset.is_folder and outside:
-            raise DataError(
-                self.address, [f"the folder's card names {outside[0]!r}, which is not in the folder"]
-            )
-        if dataset.streaming:
+        if data.streaming == "true":
             return builder.as_streaming_dataset(split=split)
         builder.download_and_prepare()
         return builder.as_dataset(split=split)
 
-    def _rows(self, split: str, part: Any) -> Iterator[FileRow]:
-        """Yields the rows of `part` as stored: the Arrow format decodes no images and no audio."""
-        labels = {
-            name: feature.names
-            for name, feature in (part.features or {}).items()
-            if hasattr(feature, "names")
-        }
-        split_field = {"split": SPLIT_NAMES.get(split, split)} if split else {}
-        numbers, before = count(1), f"{split}, " if split else ""
-        for table in part.with_format("arrow").iter(batch_size=256):
-            for values in table.to_pylist():
-                for name, names in labels.items():
-                    if isinstance(label := values.get(name), int):  # -1 is an unknown one
-                        values[name] = names[label] if 0 <= label < len(names) else None
-                yield FileRow(f"{before}item {next(numbers)}", split_field | values)
-
-    def _error(self, error: Exception) -> DataError:
+    def _reason(self, error: Exception) -> str:
+        """Returns the words for an error of the library."""
         import httpx
 
-        reason = _REFUSALS.get(type(error).__name__, "") or f"it cannot be read: {first_line(error, None)}"
-        if (
-            not self.dataset.is_folder
-            and isinstance(error, httpx.HTTPError | OSError)
-            and type(error).__name__ not in _REFUSALS
-        ):
-            why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else first_line(error, None)
-            reason = (
-                f"the Hugging Face Hub cannot be reached ({why}); try again with a network, or name a copy "
-            )
-            reason += "in a folder: hf:./folder"
-        return DataError(self.address, [reason])
+        why = first_line(error, None)
+        if refusal := _REFUSALS.get(type(error).__name__):
+            return refusal
+        if self.dataset.is_folder or not isinstance(error, httpx.HTTPError | OSError):
+            return f"it cannot be read: {why}"
+        advice = "try again with a network, or name a copy in a folder: hf:./folder"
+        why = "HF_HUB_OFFLINE is set" if os.environ.get("HF_HUB_OFFLINE") else why
+        return f"the Hugging Face Hub cannot be reached ({why}); {advice}"
 
 
-def _leads_out(folder: Path) -> Iterator[str]:
-    """Yields a sentence on each link and file name in `folder` that leads out of it.
+def _rows(split: str, part: Any) -> Iterator[FileRow]:
+    """Yields the rows of `part` as stored: the Arrow format decodes no images and no audio."""
+    labels = {
+        name: dict(enumerate(feature.names))
+        for name, feature in (part.features or {}).items()
+        if hasattr(feature, "names")
+    }
+    split_field = {"split": SPLIT_NAMES.get(split, split)} if split else {}
+    tables = part.with_format("arrow").iter(batch_size=256)
+    for number, values in enumerate(chain.from_iterable(table.to_pylist() for table in tables), 1):
+        for name, names in labels.items():
+            values[name] = names.get(values[name])  # -1 is an unknown one
+        yield FileRow(f"{split}, item {number}" if split else f"item {number}", split_field | values)
+
+
+def _leads_out(folder: Path) -> str:
+    """Returns a sentence on a link or a file name in `folder` that leads out of it, "" if there is none.
 
     Raises the library's errors for an unreadable card.
     """
-    for below, folders, files in os.walk(folder):
-        for link in (Path(below, name) for name in (*folders, *files)):
-            if link.is_symlink() and not link.resolve().is_relative_to(folder.resolve()):
-                yield f"`{link.relative_to(folder)}` is a link to a place outside the folder"
-    named: list[tuple[Path, Any]] = []
-    if (card := folder / "README.md").is_file():
-        from huggingface_hub import DatasetCard
+    import huggingface_hub
 
-        loaded: Any = DatasetCard.load(card)
-        named.append((card, loaded.data.to_dict().get("configs")))
-    if (card := folder / ".huggingface.yaml").is_file():
-        import yaml
-
-        named.append((card, yaml.safe_load(card.read_text("utf-8"))))
-    for record in (*folder.rglob("state.json"), folder / "dataset_dict.json"):
-        if record.is_file():
-            values = json.loads(record.read_text("utf-8"))
-            named.append((record, [values.get("splits"), values.get("_data_files")]))
-    for file, value in named:
-        for text in _texts(value):
-            if _OUTSIDE.search(text):
-                shown = f"`{file.relative_to(folder)}` names {text[:200]!r}"
-                yield f"{shown}, which is not a path within the folder"
+    for path in folder.rglob("*"):
+        shown, names = f"`{path.relative_to(folder)}`", None
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            return f"{shown} is a link to a place outside the folder"
+        if path.name == "README.md":
+            names = (huggingface_hub.metadata_load(path) or {}).get("configs")
+        elif path.name in _RECORDS:
+            names = yaml.safe_load(path.read_text("utf-8"))  # JSON is YAML
+        if outside := next(filter(_OUTSIDE.search, _texts(names)), ""):
+            return f"{shown} names {outside[:200]!r}, which is not a path within the folder"
+    return ""
 
 
 def _texts(value: Any) -> Iterator[str]:

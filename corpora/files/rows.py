@@ -1,13 +1,21 @@
-"""Reads rows of JSON lines, JSON, CSV, TSV and Parquet files, packed or not, with the problems of each row.
+"""Rows of JSON lines, JSON, CSV, TSV and Parquet files, packed or not, and the values in them.
 
 A row is one object a line, an item of a list, or a record of a table with a header. The first bytes decide
 how a file is packed (gzip, bzip2, xz, a zip archive of one file), the name whether it is a table, and the
 header which delimiter it has. Text is UTF-8, what its byte-order mark says, or what charset-normalizer finds,
 which is logged. Blank lines and records are skipped.
+
+Paths, such as `gold.text`, `answers.*.text`, `choices.0`: a step is a key of an object, the number of an item
+(from 0), or `*` for every item of a list. A key that equals the whole rest of the path comes first, so a path
+also reaches the column `gold.text` of a flat table. What is not there, null and NaN are no value.
+
+Numbers become text as people write them, whole ones without a point (3.0 is "3"); true and false become
+"yes" and "no", as such questions are answered; dates become ISO 8601.
 """
 
 from __future__ import annotations
 
+import ast
 import bz2
 import codecs
 import csv
@@ -15,31 +23,34 @@ import gzip
 import io
 import logging
 import lzma
+import math
 import os
 import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache, partial
-from itertools import chain, pairwise
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, time
+from decimal import Decimal
+from functools import cache
+from itertools import chain, islice, pairwise
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import from_json
 
 from ragc.core.files import missing_file, open_regular
 from ragc.core.text import first_line
-from ragc.corpora.files.row import FileRow, kind, short_repr
-from ragc.corpora.files.values import as_json, value_at
 
 warn_once = cache(logging.getLogger("ragc.corpora").warning)
 
-LONGEST_LINE = 64 * 2**20
-"""The most characters of a line; at a longer one reading stops with a problem."""
+MAX_CHARS = 64 * 2**20
+"""The most characters of a small file once it is unpacked."""
 
 MAX_COMPRESSION_RATIO = 200
-"""The most characters for each byte of a file that holds more than `LONGEST_LINE`."""
+"""The most characters for each byte of a file that holds more than `MAX_CHARS`."""
 
 _SAMPLE = 2**20
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -52,72 +63,99 @@ _NAME_IT = 'save it as UTF-8, or name its encoding where the fields are named, a
 _PACKINGS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 # Keys of the list in a JSON file that holds an object.
 _LISTS = ("data", "rows", "questions", "passages", "examples", "items")
+# The keys of objects that hold answers.
+_LEAVES = ("text", "texts", "answer", "value", "aliases", "normalizedaliases", "humananswers")
+_KINDS = {
+    str: "a string", bool: "true or false", int: "a number", float: "a number",
+    list: "a list", dict: "an object", type(None): "null",
+}  # fmt: skip
+# A quotation mark that opens a cell of a table with tabs and is not closed in it, to the end of the cell.
+_OPEN_CELL = re.compile(r'(?:^|(?<=\t))"(?!(?:[^"\t]|"")*"(?=[\t\r\n]|$))[^\t\r\n]*')
+_LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d*)?)"""
+_NUMPY = re.compile(rf"\[\s*{_LITERAL}(?:\s+{_LITERAL})+\s*\]", re.DOTALL)
+_ARRAY = re.compile(r"\barray\((\[[^\]]*\])(?:,\s*dtype=\w+)?\)")
+
+
+@dataclass(slots=True)
+class FileRow:
+    """One row of a file, its location ("line 3", "item 3", "" for the whole file), and what is wrong with it.
+
+    `cells` says that all values are the texts of a CSV or TSV file.
+    """
+
+    location: str
+    values: dict[str, Any]
+    problems: list[str] = field(default_factory=list)
+    cells: bool = False
+
+    def located(self) -> list[str]:
+        """Returns the problems, each with the location of the row."""
+        return [f"{self.location}: {problem}" if self.location else problem for problem in self.problems]
+
+
+def row_of(location: str, value: object) -> FileRow:
+    """Returns the row in a JSON `value`; a text says what is wrong with it."""
+    if isinstance(value, dict):
+        return FileRow(location, value)
+    problem = value if isinstance(value, str) else f"is {kind(value)}, an object is needed"
+    return FileRow(location, {}, [problem])
 
 
 class Stop(Exception):
-    """A file cannot be read further; the arguments are the problem and its location, "" for the file."""
+    """A file cannot be read further; the argument is the problem."""
 
 
 def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[FileRow]:
     """Yields every row of the file at `path`, in order, each with its problems.
 
     A JSON file is a list, an object with a list, by default at one of the usual keys, else at `under`, one
-    object a line, or objects by id. A row with problems has no values. Problems of the whole file have the
-    location "". `delimiter` and `encoding` are found where they are "".
+    object a line, or objects by id. A row with problems has no values. `delimiter` and `encoding` are found
+    where they are "".
     """
-    number, problem, location = 0, "", ""
     try:
         with open_regular(path) as file:
-            for row in _rows(file, path, under, delimiter, encoding):
-                number += 1
-                yield row
+            yield from _rows(file, path, under, delimiter, encoding)
     except Stop as stop:
-        problem, location = (*stop.args, "")[:2]
+        yield row_of("", str(stop))
     except FileNotFoundError:
-        problem = missing_file(f"looked for {str(path.absolute())!r}", path.name, path.parent)
-    except IsADirectoryError:
-        problem = "is a folder; name a file of rows: JSON lines, JSON, CSV, TSV or Parquet"
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError) as error:
-        how = "ends early" if isinstance(error, EOFError) else "is damaged"
-        problem = f"the packed stream {how}, after row {number}; copy or download the file again"
-        if isinstance(error, OSError) and error.errno is not None:
-            problem = f"cannot be read: {error.strerror or error}"
-    if problem:
-        yield FileRow(location, {}, [problem])
+        yield row_of("", missing_file(f"looked for {str(path.absolute())!r}", path.name, path.parent))
+    except ImportError:
+        yield row_of("", "is a Parquet file, which needs pyarrow; install ragc[parquet], or give JSON lines")
+    except OSError as error:
+        yield row_of("", f"cannot be read: {error.strerror or error}")
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError) as error:
+        yield row_of("", f"its packed stream ends early or is damaged ({error}); copy or download it again")
 
 
 def _rows(
     file: io.BufferedReader, path: Path, under: str, delimiter: str, encoding: str
 ) -> Iterator[FileRow]:
-    start, suffixes = file.peek(8)[:8], [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".parquet"]:
+    start, names, stream = file.peek(8)[:8], [path.name.lower()], file
+    if names[0].endswith(".parquet"):
         return _parquet(file, path.name)
-    if start.startswith((b"%PDF-", b"\xd0\xcf\x11\xe0")):
-        raise Stop("is a document; rows are needed, as JSON lines, JSON, CSV, TSV or Parquet have them")
-    stream = _PACKINGS[start[:2]](file) if start[:2] in _PACKINGS else file
-    if start.startswith(b"PK\x03\x04"):
-        archive = zipfile.ZipFile(file)
+    if start[:2] in _PACKINGS:
+        stream = _PACKINGS[start[:2]](file)
+    elif start.startswith(b"PK\x03\x04"):
+        archive: Any = zipfile.ZipFile(file)
         names = [name for name in archive.namelist() if name[-1:] != "/" and not name.startswith("__MACOSX")]
-        if len(names) != 1:
-            raise Stop("is an office document or an archive of several files; name a file of rows")
-        stream, suffixes = archive.open(names[0]), PurePath(names[0].lower()).suffixes
-    most = max(LONGEST_LINE, MAX_COMPRESSION_RATIO * os.fstat(file.fileno()).st_size)
+        stream = archive.open(names[0]) if names else file
+    if len(names) != 1 or start.startswith((b"%PDF-", b"\xd0\xcf\x11\xe0")):
+        raise Stop("is a document or an archive of several files; name one of JSON lines, JSON, CSV or TSV")
     sample = stream.read(_SAMPLE)
     stream.seek(0)
-    as_document = ".json" in suffixes or sample.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
-    codec = encoding or _encoding(sample, path.name)
-    lines = _lines(stream, codec, most if as_document else LONGEST_LINE, most)
-    tables = [suffix for suffix in suffixes if suffix in (".csv", ".tsv", ".tab")]
-    return _table(lines, delimiter, tables[0]) if tables else _json(lines, under, as_document=as_document)
+    most = max(MAX_CHARS, MAX_COMPRESSION_RATIO * os.fstat(file.fileno()).st_size)
+    lines = _lines(stream, encoding or _encoding(sample, path.name), most)
+    suffixes = PurePath(names[0].lower()).suffixes
+    if tables := [suffix for suffix in suffixes if suffix in (".csv", ".tsv", ".tab")]:
+        return _table(lines, delimiter.replace("tab", "\t"), "," if tables[0] == ".csv" else "\t")
+    return _json(lines, under, is_json=".json" in suffixes)
 
 
 def _encoding(sample: bytes, name: str) -> str:
     """Returns the encoding of a text that begins with `sample`. Raises Stop where none is sure."""
-    for mark, codec in _MARKS.items():
-        if sample.startswith(mark):
-            return codec
-    if b"\0" in sample[:4]:  # as UTF-16 without a mark has it
-        return "utf-16-be" if sample[:1] == b"\0" else "utf-16-le"
+    codec = next((codec for mark, codec in _MARKS.items() if sample.startswith(mark)), "")
+    if codec or b"\0" in sample[:4]:  # as UTF-16 without a mark has it
+        return codec or ("utf-16-be" if sample[:1] == b"\0" else "utf-16-le")
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
         return "utf-8-sig"
@@ -125,14 +163,18 @@ def _encoding(sample: bytes, name: str) -> str:
         line = f"line {sample[: error.start].count(10) + 1}"
     damaged = sample.decode("utf-8", "ignore")
     if 2 * sum(not char.isascii() for char in damaged) > len(sample) - len(damaged.encode()):
-        raise Stop(f"holds bytes that are not UTF-8, among others that are; {_NAME_IT}", line)
+        raise Stop(f"{line}: holds bytes that are not UTF-8, among others that are; {_NAME_IT}")
     from charset_normalizer import from_bytes
 
     matches = list(from_bytes(sample, cp_isolation=_ENCODINGS))
-    best = [m for m in matches if (m.chaos, m.coherence) == (matches[0].chaos, matches[0].coherence)]
+    best = [
+        match
+        for match in matches
+        if (match.chaos, match.coherence) == (matches[0].chaos, matches[0].coherence)
+    ]
     names = [name for match in best for name in (match.encoding, *match.could_be_from_charset)]
-    if "cp1252" not in names and len(best) != 1:
-        raise Stop(f"is not UTF-8, and no other encoding is sure; {_NAME_IT}", line)
+    if not names:
+        raise Stop(f"{line}: is not UTF-8, and no other encoding fits; {_NAME_IT}")
     codec = "cp1252" if "cp1252" in names else names[0]
     warn_once(
         "%s is read as %s, since its %s is not UTF-8; if that is wrong, %s", name, codec, line, _NAME_IT
@@ -140,44 +182,38 @@ def _encoding(sample: bytes, name: str) -> str:
     return codec
 
 
-def _lines(stream: Any, codec: str, longest: int, most: int) -> Iterator[str]:
-    """Yields the lines of a text with their ends. Raises Stop for a long line and after `most` characters."""
+def _lines(stream: Any, codec: str, most: int) -> Iterator[str]:
+    """Yields the lines of a text with their ends. Raises Stop after `most` characters."""
     number = size = 0
     try:
         with io.TextIOWrapper(stream, codec, newline="") as text:
-            for line in iter(partial(text.readline, longest + 1), ""):
+            while line := text.readline(most - size + 1):
                 number, size = number + 1, size + len(line)
-                if len(line) > longest:
-                    raise Stop(f"is longer than {longest // 2**20} MiB", f"line {number}")
                 if size > most:
                     raise Stop(f"holds more than {most // 2**20} MiB, far more than data of its size does")
                 line.encode()  # halves of surrogate pairs, which some encodings can spell, are no characters
                 yield line
-    except (UnicodeError, LookupError, ValueError) as error:
+    except (LookupError, ValueError) as error:
         reason = " ".join(str(error).split())[:120]
-        raise Stop(f"cannot be read as {codec} ({reason}); {_NAME_IT}", f"line {number + 1}") from None
+        raise Stop(f"line {number + 1}: cannot be read as {codec} ({reason}); {_NAME_IT}") from None
 
 
-def _json(lines: Iterator[str], under: str, *, as_document: bool) -> Iterator[FileRow]:
-    numbered: Iterator[tuple[int, str]]
-    numbered = ((number, line.strip()) for number, line in enumerate(lines, 1) if line.strip())
-    number, text = next(numbered, (0, ""))
-    if not number:
+def _json(lines: Iterator[str], under: str, *, is_json: bool) -> Iterator[FileRow]:
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    head = list(islice(numbered, 2))
+    if not head:
         return
-    first = _parse(text)
-    if not isinstance(first, dict) or as_document:
-        following = list(numbered) if as_document or text in ("{", "[") else []
-        if not isinstance(first, dict) or not following:
-            document = _parse("\n".join([text, *(text for _, text in following)])) if following else first
-            if isinstance(document, str) and not isinstance(first, list):
-                raise Stop(document, "" if as_document else f"line {number}")
-            if not isinstance(document, str):
-                yield from _items(document, under)
-                return
-        numbered = iter(following)
-    yield _row(f"line {number}", first)
-    for number, text in numbered:
-        yield _row(f"line {number}", _parse(text))
+    first = head[0][1].strip()
+    is_object = isinstance(_parse(first), dict)
+    if not (is_object and (head[1:] or not is_json)) and (is_json or first[0] == "[" or first == "{"):
+        document = _parse("".join(line for _, line in chain(head, numbered)))
+        if isinstance(document, str):
+            raise Stop(document if is_json or first != "{" else f"line {head[0][0]}: {document}")
+        for number, item in enumerate(_items(document, under), 1):
+            yield row_of(f"item {number}", item)
+    else:
+        for number, line in chain(head, numbered):
+            yield row_of(f"line {number}", _parse(line.strip()))
 
 
 def _parse(text: str) -> Any:
@@ -189,12 +225,12 @@ def _parse(text: str) -> Any:
     return value if isinstance(value, dict | list) else f"is {kind(value)}, an object is needed"
 
 
-def _items(value: Any, under: str) -> Iterator[FileRow]:
+def _items(value: Any, under: str) -> Iterator[Any]:
     """Yields the rows of a document: a list or that at a key, columns, objects by id, or a single row."""
     if isinstance(value, dict):
         key = under or next((name for name in _LISTS if isinstance(value.get(name), list | dict)), "")
         if under and under not in value:
-            keys = ", ".join(map(short_repr, list(value)[:5]))
+            keys = ", ".join(f"{key!r:.80}" for key in [*value][:5])
             raise Stop(
                 f"holds an object with {keys}; a list, or an object with the list `{under}`, is needed"
             )
@@ -206,63 +242,44 @@ def _items(value: Any, under: str) -> Iterator[FileRow]:
             value = [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
         elif value and all(isinstance(item, dict) for item in value.values()):
             value = [{"id": name} | item for name, item in value.items()]
-    number = 0
     for item in value if isinstance(value, list) else [value]:
-        parts: Any = [item]
-        if isinstance(item, dict) and item.keys() <= {"title", "paragraphs"}:  # an article of SQuAD
-            parts = value_at(item, "paragraphs.*.qas") or parts
-        elif isinstance(item, dict) and isinstance(item.get("row"), dict):  # a row of the Hub's API
-            parts = [item["row"]]
-        for row in parts:
-            number += 1
-            yield _row(f"item {number}", row)
-
-
-def _row(location: str, value: object) -> FileRow:
-    if isinstance(value, dict):
-        return FileRow(location, value)
-    return FileRow(
-        location, {}, [value if isinstance(value, str) else f"is {kind(value)}, an object is needed"]
-    )
-
-
-def _table(lines: Iterator[str], delimiter: str, suffix: str) -> Iterator[FileRow]:
-    """Yields one row a record; a cell with backslash and N, as databases export null, is null."""
-    if delimiter and (len(delimiter) > 1 or delimiter in '"\r\n\0'):
-        raise Stop(f"delimiter = {short_repr(delimiter)} cannot separate columns; give one character")
-    csv.field_size_limit(LONGEST_LINE)
-    records = _records(lines, delimiter, suffix)
-    header = [name.strip() for name in next(records, (0, [""]))[1]]
-    width = max((n for n, name in enumerate(header, 1) if name), default=0)
-    if twice := [name for name, times in Counter(header[:width]).items() if times > 1]:
-        raise Stop(f"the header names the column {short_repr(twice[0])} twice; rename one")
-    for start, cells in records:
-        values = dict(zip(header[:width], (None if cell == r"\N" else cell for cell in cells), strict=False))
-        if len(cells) >= width and not any(map(str.strip, cells[width:])):
-            yield FileRow(f"line {start}", values, cells=True)
+        fields = item if isinstance(item, dict) else {}
+        if "paragraphs" in fields and fields.keys() <= {"title", "paragraphs"}:  # an article of SQuAD
+            yield from value_at(item, "paragraphs.*.qas") or [item]
         else:
-            yield FileRow(f"line {start}", {}, [f"has {len(cells)} values, and the header has {width}"])
+            yield fields["row"] if isinstance(fields.get("row"), dict) else item  # of the Hub's API
 
 
-def _records(lines: Iterator[str], delimiter: str, suffix: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the records that are not blank, the header first, each with the number of its first line."""
-    before, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
+def _table(lines: Iterator[str], delimiter: str, usual: str) -> Iterator[FileRow]:
+    """Yields one row a record; a cell with backslash and N, as databases export null, is null."""
+    csv.field_size_limit(2**31 - 1)
+    head = list(islice(lines, 100))
+    first = next((line for line in head if line.strip()), "")
     if match := re.fullmatch(r'"?sep=([^"\r\n])"?\s*', first, re.IGNORECASE):  # Excel's
-        delimiter, first, before = delimiter or match[1], next(lines, ""), before + 1
-    if not delimiter:
-        usual = "," if suffix == ".csv" else "\t"
-        widths = {mark: len(next(csv.reader([first], delimiter=mark), ())) for mark in (usual, *",;\t|")}
-        delimiter = max(widths, key=widths.__getitem__)
-    lines = chain([first], lines)
-    reader = csv.reader(_quoted(lines) if delimiter == "\t" else lines, delimiter=delimiter, strict=True)
-    start = before + 1
+        delimiter = delimiter or match[1]
+        head[head.index(first)] = "\n"
+    widths = {mark: len(next(csv.reader([first], delimiter=mark), ())) for mark in (usual, *",;\t|")}
+    delimiter = delimiter or max(widths, key=widths.__getitem__)
+    lines = chain(head, lines)
+    header, line = list[str](), 1
     try:
+        reader = csv.reader(_quoted(lines) if delimiter == "\t" else lines, delimiter=delimiter, strict=True)
         for cells in reader:
-            if any(map(str.strip, cells)):
-                yield start, cells
-            start = before + reader.line_num + 1
-    except csv.Error as error:
-        raise Stop(f"is no table: {error}", f"line {start}") from error
+            start, line = line, reader.line_num + 1
+            if not any(map(str.strip, cells)):
+                continue
+            if not header:
+                width = max(n for n, cell in enumerate(cells, 1) if cell.strip())
+                header = [cell.strip() for cell in cells[:width]]
+                if twice := [name for name, times in Counter(header).items() if times > 1]:
+                    raise Stop(f"the header names the column {twice[0]!r:.80} twice; rename one")
+            elif len(cells) >= len(header) and not any(map(str.strip, cells[len(header) :])):
+                nulled = [None if cell == r"\N" else cell for cell in cells]
+                yield FileRow(f"line {start}", dict(zip(header, nulled, strict=False)), cells=True)
+            else:
+                yield row_of(f"line {start}", f"has {len(cells)} values, and the header has {len(header)}")
+    except (csv.Error, TypeError, ValueError) as error:
+        raise Stop(f"line {line}: is no table: {error}") from error
 
 
 def _quoted(lines: Iterator[str]) -> Iterator[str]:
@@ -271,41 +288,155 @@ def _quoted(lines: Iterator[str]) -> Iterator[str]:
     """
     width = 0
     for line, after in pairwise(chain(lines, [""])):
-        cells = line.rstrip("\r\n").split("\t")
-        width = width or len(cells)
-        ends = after.count("\t") == width - 1 if after else line.endswith(("\r", "\n"))
-        if ends and '"' in line and len(cells) == width:
-            is_text = re.compile(r'"(?!(?:[^"]|"")*"$)', re.DOTALL)
-            doubled = ['"' + cell.replace('"', '""') + '"' for cell in cells]
-            fixed = (new if is_text.match(old) else old for new, old in zip(doubled, cells, strict=True))
-            yield "\t".join(fixed) + "\n"
-        else:
-            yield line
+        width = width or line.count("\t")
+        is_last = line.endswith(("\r", "\n")) and not after.strip()
+        is_record = line.count("\t") == width and (is_last or after.count("\t") == width)
+        quoted = _OPEN_CELL.sub(lambda cell: '"' + cell[0].replace('"', '""') + '"', line)
+        yield quoted if is_record else line
 
 
 def _parquet(file: io.BufferedReader, name: str) -> Iterator[FileRow]:
     """Yields one row a record; columns of bytes, such as pictures, are left out, which is logged."""
-    try:
-        import pyarrow as pa
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise Stop("is a Parquet file, which needs pyarrow; install it, or give JSON lines") from error
-    number = 0
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
     try:
         table = ParquetFile(file)
         schema = table.schema_arrow
         if twice := [column for column, times in Counter(schema.names).items() if times > 1]:
-            raise Stop(f"has the column {short_repr(twice[0])} twice; rename one")
-        binary = [column.name for column in schema if "binary" in str(column.type)]
-        if binary:
+            raise Stop(f"has the column {twice[0]!r:.80} twice; rename one")
+        if binary := [column.name for column in schema if "binary" in str(column.type)]:
             warn_once("%s: the columns of bytes are left out: %s", name, ", ".join(binary))
-        for batch in table.iter_batches(1000, columns=[n for n in schema.names if n not in binary]):
-            for values in batch.to_pylist():
-                number += 1
-                yield FileRow(f"item {number}", cast(dict[str, Any], as_json(values)))
+        batches = table.iter_batches(1000, columns=[n for n in schema.names if n not in binary])
+        for number, values in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches), 1):
+            yield row_of(f"item {number}", as_json(values))
     except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise Stop(
-            f"is no Parquet file, or a damaged one, after row {number}: {first_line(error)}"
-        ) from error
+        raise Stop(f"is no Parquet file, or a damaged one: {first_line(error)}") from error
+
+
+def value_at(value: Any, path: str) -> Any:
+    """Returns the value at `path` in the JSON `value`, None if there is none; with `*` a flat list."""
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    head, dot, rest = path.partition(".")
+    if isinstance(value, list) and head == "*":
+        items = [value_at(item, rest) if dot else item for item in value]
+        leaves = chain.from_iterable(item if isinstance(item, list) else [item] for item in items)
+        return [leaf for leaf in leaves if leaf is not None]
+    steps = {str(n): item for n, item in enumerate(value)} if isinstance(value, list) else value
+    inner = steps.get(head) if isinstance(steps, Mapping) else None
+    return value_at(inner, rest) if dot and inner is not None else inner
+
+
+def is_nothing(value: object) -> bool:
+    """Returns whether `value` is null or the number NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def as_text(value: object) -> str | None:
+    """Returns a single value as text; None for an object, a list, bytes, an infinity or NaN."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    is_plain = isinstance(value, str | int | Decimal) or (isinstance(value, float) and math.isfinite(value))
+    return str(value) if is_plain else None
+
+
+def as_list(value: object, *, cells: bool = False, separator: str = "") -> list[Any]:
+    """Returns a list unchanged, null as an empty list, any other value as a list of one.
+
+    With `cells` (texts of a table), or the separator "json", a text that spells a list in JSON, Python or
+    numpy is parsed. Another `separator` splits a text.
+    """
+    if not isinstance(value, str):
+        return value if isinstance(value, list) else [] if is_nothing(value) else [value]
+    if (cells or separator == "json") and (spelled := _spelled_list(value.strip())) is not None:
+        return spelled
+    pieces = value.split(separator) if separator and separator != "json" else [value]
+    return [piece.strip() if pieces[1:] else piece for piece in pieces if piece.strip()]
+
+
+def leaves(value: object) -> Iterator[object]:
+    """Yields the single values in lists, and in objects that hold answers; null and NaN are none."""
+    if isinstance(value, Mapping):
+        lower = {str(key).casefold(): item for key, item in value.items()}
+        value = [lower[name] for name in _LEAVES if name in lower] or value
+    if isinstance(value, list):
+        for item in value:
+            yield from leaves(item)
+    elif not is_nothing(value):
+        yield value
+
+
+def as_json(value: object) -> Any:
+    """Returns `value` with JSON values only: NaN and infinities become null, dates and decimals texts.
+
+    Other values without a JSON form (bytes) become null.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    is_plain = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_plain else as_text(value)
+
+
+def kind(value: object) -> str:
+    """Returns the type of a JSON `value`, in words."""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def _text(value: object) -> str:
+    if (text := as_text(value)) is None:
+        raise ValueError(f"is {kind(value)}, a text is needed")
+    return text
+
+
+def _words(value: object) -> str:
+    if not (text := _text(value)).strip():
+        raise ValueError("is empty")
+    return text
+
+
+def _texts(value: object, info: ValidationInfo) -> tuple[str, ...]:
+    how: Mapping[str, Any] = info.context or {}
+    separator = how.get("split_answers" if info.field_name == "answers" else "split_ids", "")
+    texts = map(_text, leaves(as_list(value, cells=how.get("cells", False), separator=separator)))
+    return tuple(dict.fromkeys(text for text in texts if text.strip() not in ("", "nan", "NaN")))
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+"""A value of a row as text."""
+
+Words = Annotated[str, BeforeValidator(_words)]
+"""A text that is not blank."""
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+"""The texts in a value of any shape, each once, without those that say nothing."""
+
+
+def _spelled_list(text: str) -> list[Any] | None:
+    """Returns the list that `text` spells, in JSON, Python or numpy, or SQuAD's object of texts as a list of
+    one; None if there is none.
+    """
+    if len(text) > 2**20 or text[:1] + text[-1:] not in ("[]", "{}", "a)"):
+        return None
+    text = _ARRAY.sub(r"\1", text)
+    if _NUMPY.fullmatch(text):  # Python would join its texts
+        return [ast.literal_eval(literal) for literal in re.findall(_LITERAL, text, re.DOTALL)]
+    for read in (from_json, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        return (
+            value
+            if isinstance(value, list)
+            else [value]
+            if isinstance(value, dict) and "text" in value
+            else None
+        )
+    return None

@@ -10,6 +10,10 @@ together. Without a column the ids of gold passages do: groups are the connected
 For cross-validation few questions are divided into train and dev, and both of them into folds. Larger groups
 are placed first, each in the fold with the fewest questions so far. Where programs learn from questions, two
 of every five groups are train, in an order that spreads them over the folds.
+
+Questions are near duplicates if their texts, in lower case and without punctuation, have the same numbers and
+the sets of their character trigrams overlap by `THRESHOLD` or more (Jaccard): they differ by a respelling or
+a word. How often that is wrong was measured, see experiments/LOG.md.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from ragc.core.display import quantity
 from ragc.corpora.files.records import data_error
@@ -41,6 +46,9 @@ MIN_QUESTIONS = 6
 MAX_QUESTIONS = 59
 """The most questions for cross-validation; more are enough for a test split."""
 
+THRESHOLD = 0.75
+"""The least overlap of the trigrams of near duplicates, from 0 to 1."""
+
 _WAY_OUT = 'divide groups with data.fields.group = ""'
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -59,8 +67,8 @@ def normalise(text: str) -> str:
 def draw(
     questions: Iterable[Question], sizes: Mapping[str, int], seed: int
 ) -> tuple[dict[str, Group], dict[str, int]]:
-    """Draws `sizes[name]` questions for every name, no two splits sharing an id, a normalised text or a
-    group; returns the splits, and the number of groups that did not fit each.
+    """Draws `sizes[name]` questions for every name, no two splits sharing a normalised text or a group;
+    returns the splits, and the number of groups that did not fit each.
 
     A split that some question names is drawn from the questions that name it. The others are drawn from the
     rest, test before dev before train: first from questions that name no split, then from the rest of the
@@ -70,16 +78,15 @@ def draw(
     smaller than its size.
 
     The same questions and seed give the same splits in the same order. Raises DataError when there are fewer
-    questions than wanted, whole groups fill less than `MIN_FILLED_SHARE` of a split, an id appears twice, or
-    splits named in the file share a question or a group; UsageError for a negative size.
+    questions than wanted, whole groups fill less than `MIN_FILLED_SHARE` of a split, or splits named in the
+    file share a question or a group; UsageError for a negative size.
     """
-    for name, size in sizes.items():
-        if size < 0:
-            raise UsageError(f"A split has at least 0 questions, got {name} = {size}.")
+    if negative := [f"{name} = {size}" for name, size in sizes.items() if size < 0]:
+        raise UsageError(f"A split has at least 0 questions, got {negative[0]}.")
     wanted = {name: sizes[name] for name in ("test", "dev", "train", *sorted(sizes)) if sizes.get(name)}
     groups = group_questions(questions, seed)
     named: dict[str, list[Group]] = {}
-    unnamed, others, problems = list[Group](), list[Group](), list[str]()
+    unnamed, rest, others, problems = list[Group](), list[Group](), list[Group](), list[str]()
     for group in groups:
         ours = {question.split: question for question in group if question.split in wanted}
         if len(ours) > 1:
@@ -88,34 +95,26 @@ def draw(
             named.setdefault(next(iter(ours)), []).append(tuple(q for q in group if q.split in ours))
         else:
             (others if all(question.split for question in group) else unnamed).append(group)
-    drawn: dict[str, Group] = {}
+    drawn: dict[str, Group] = dict.fromkeys(sizes, ())
     unfit: dict[str, int] = {}
-    left: list[Group] = []
-    free = {name: sum(map(len, pool)) for name, pool in named.items()}
-    for name, pool in named.items():
-        drawn[name], rest, unfit[name] = _take(pool, wanted[name])
-        left += rest
-    # From the far end: a named split that grows takes from the near one.
-    left.sort(key=lambda group: _shuffle_key(group[0], seed), reverse=True)
-    pool = [*unnamed, *left, *others]
-    for name in [name for name in wanted if name not in named]:
-        free[name] = sum(map(len, pool))
-        drawn[name], pool, unfit[name] = _take(pool, wanted[name])
-    for name in [*named, *(name for name in wanted if name not in named)]:
-        size, most = wanted[name], free[name]
+    for name in sorted(wanted, key=lambda name: name not in named):
+        # From the far end: a named split that grows takes from the near one.
+        rest.sort(key=lambda group: _shuffle_key(group[0], seed), reverse=True)
+        pool = named.get(name, [*unnamed, *rest, *others])
+        drawn[name], left, unfit[name] = _take(pool, wanted[name])
+        unnamed, rest, others = (unnamed, rest + left, others) if name in named else (left, [], [])
+        size, most = wanted[name], sum(map(len, pool))
+        asked = f"{name} asks for {size} questions, "
         if most < size:
-            where = f"are named {name!r}" if name in named else f"of {sum(map(len, groups))} are left for it"
-            problems.append(f"{name} asks for {size} questions, {most} {where}")
-            if name not in named:  # those after it get too few because of it
-                break
-        elif len(drawn[name]) < MIN_FILLED_SHARE * size:
+            of = f"of {sum(map(len, groups))} are left for it"
+            problems.append(f"{asked}{most} {f'are named {name!r}' if name in named else of}")
+            break  # those after it get too few because of it
+        if len(drawn[name]) < MIN_FILLED_SHARE * size:
             fill = f"groups of questions that stay together fill {len(drawn[name])} of them"
-            problems.append(
-                f"{name} asks for {size} questions, and {fill}; ask for other numbers, or {_WAY_OUT}"
-            )
+            problems.append(f"{asked}and {fill}; ask for other numbers, or {_WAY_OUT}")
     if problems:
         raise data_error("questions", problems)
-    return {name: drawn.get(name, ()) for name in sizes}, {name: n for name, n in unfit.items() if n}
+    return drawn, {name: n for name, n in unfit.items() if n}
 
 
 def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
@@ -126,63 +125,51 @@ def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
     """
     is_grouped = any(question.group for group in groups for question in group)
 
-    def fill(order: Iterable[int]) -> tuple[list[int], int, int]:
-        chosen, left, unfit = list[int](), n, 0
-        for position in order:
-            if not left:
-                break
-            if len(groups[position]) <= left or not is_grouped:
-                chosen.append(position)
-                left -= min(left, len(groups[position]))
+    def fill(groups: Sequence[Group]) -> tuple[Group, list[Group], int]:
+        taken, left, unfit = list[Question](), list[Group](), 0
+        for group in groups:
+            if len(taken) < n and (len(taken) + len(group) <= n or not is_grouped):
+                taken += group
             else:
-                unfit += 1
-        return chosen, left, unfit
+                left.append(group)
+                unfit += len(taken) < n
+        return tuple(taken[:n]), left, unfit
 
-    by_size = sorted(range(len(groups)), key=lambda position: -len(groups[position]))
-    chosen, _, unfit = min(fill(range(len(groups))), fill(by_size), key=lambda filled: filled[1])
-    taken = [question for position in sorted(chosen) for question in groups[position]]
-    used = set(chosen)
-    return tuple(taken[:n]), [group for position, group in enumerate(groups) if position not in used], unfit
+    return max(fill(groups), fill(sorted(groups, key=len, reverse=True)), key=lambda filled: len(filled[0]))
 
 
 def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
     """Raises DataError, naming each, if two splits share an id, a normalised question text or a group."""
     seen: dict[tuple[str, str], tuple[str, Question]] = {}
-    problems: list[str] = []
-    divided: set[str] = set()
-    for name, questions in splits.items():
-        for question in questions:
-            keys = [("id", question.id), ("text", normalise(question.whole_text)), ("group", question.group)]
-            firsts = [seen.setdefault(key, (name, question)) for key in keys if key[1]]
-            second = next((first for first in firsts if first[0] != name), None)
-            if second and not (question.group and question.group in divided):
-                problems.append(_overlap(second, (name, question)))
-                divided.add(question.group)
+    problems: dict[str, str] = {}
+    for name, question in ((name, question) for name, questions in splits.items() for question in questions):
+        keys = [("id", question.id), ("text", normalise(question.whole_text)), ("group", question.group)]
+        firsts = [seen.setdefault(key, (name, question)) for key in keys if key[1]]
+        if second := next((first for first in firsts if first[0] != name), None):
+            problems.setdefault(question.group or question.id, _overlap(second, (name, question)))
     if problems:
-        raise data_error("splits", problems)
+        raise data_error("splits", [*problems.values()])
 
 
 def _overlap(first: tuple[str, Question], second: tuple[str, Question]) -> str:
     """Returns the problem of two questions, each with its split, that belong together."""
     (name, question), (twin_split, twin) = first, second
-    both = f"{name} and {twin_split} share"
+    shared = (
+        f"the group {question.group!r}, such as {question.id!r} and {twin.id!r}; "
+        f"name splits that keep groups whole, or {_WAY_OUT}"
+    )
     if question.id == twin.id:
-        return f"{both} the id {question.id!r}"
-    if normalise(question.whole_text) == normalise(twin.whole_text):
-        return f"{both} a question: {question.id!r} and {twin.id!r} ask {twin.question!r}"
-    mates = f"such as {question.id!r} and {twin.id!r}; name splits that keep groups whole, or {_WAY_OUT}"
-    return f"{both} the group {question.group!r}, {mates}"
+        shared = f"the id {question.id!r}"
+    elif normalise(question.whole_text) == normalise(twin.whole_text):
+        shared = f"a question: {question.id!r} and {twin.id!r} ask {twin.question!r}"
+    return f"{name} and {twin_split} share {shared}"
 
 
 def group_questions(questions: Iterable[Question], seed: int) -> list[Group]:
     """Returns all questions in hash order, by text and by named group, where the first of each is."""
     ordered = sorted(questions, key=lambda question: _shuffle_key(question, seed))
-    counts = Counter(question.id for question in ordered)
-    if twice := [f"the id {name!r} belongs to two questions" for name, n in counts.items() if n > 1]:
-        raise data_error("questions", twice)
     texts = {question.id: f"text {normalise(question.whole_text)}" for question in ordered}
-    keys = {q.id: (texts[q.id], *((f"group {q.group}",) if q.group else ())) for q in ordered}
-    labels = connected(keys)
+    labels = connected({q.id: [texts[q.id], *[f"group {q.group}"] * bool(q.group)] for q in ordered})
     groups: dict[str, list[Question]] = {}
     for question in ordered:
         groups.setdefault(labels[question.id] or f"id {question.id}", []).append(question)
@@ -211,11 +198,12 @@ def fold(questions: Iterable[Question], seed: int, *, taught: bool) -> tuple[fro
         raise data_error("data", [f"{few}, which needs {MIN_QUESTIONS}; add some"])
     if len(groups) < needed:
         why = " where train questions are needed for demonstrations, instructions or optimizers" * taught
-        less = ", or search none of these" * taught
-        number = "one group" if len(groups) == 1 else f"{len(groups)} groups"
-        text = f"the {n} questions are {number} that must stay whole, such as those about one document, and "
-        text += f"cross-validation needs {needed}{why}; add questions about other documents{less}"
-        raise data_error("data", [f"{text}, or name the splits"])
+        text = (
+            f"the {n} questions are {quantity(len(groups), 'group')} that must stay whole, such as those "
+            f"about one document, and cross-validation needs {needed}{why}; add questions about other "
+            f"documents, {'search none of these, ' * taught}or name the splits"
+        )
+        raise data_error("data", [text])
     folds: list[list[str]] = [[] for _ in range(min(FOLDS, len(groups)))]
     for group in groups:
         min(folds, key=len).extend(question.id for question in group)
@@ -226,26 +214,22 @@ def _shuffle_key(question: Question, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}:{question.id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def connected(keys: Mapping[str, Iterable[str]]) -> dict[str, str]:
+def connected(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Returns the group of each question, by id: the least of all `keys` of its connected component.
 
     `keys` has the values of each question by id. "" for a question that shares no value with another.
     """
-    parents: dict[str, str] = {}
+    from scipy.cluster.hierarchy import DisjointSet
 
-    def root(key: str) -> str:
-        while (above := parents.setdefault(key, key)) != key:
-            parents[key] = key = parents[above]
-        return key
-
-    first: dict[str, str] = {}
+    components, first = DisjointSet(keys), dict[str, str]()
     for name, values in keys.items():
         for value in values:
-            least, second = sorted((root(value), root(first.setdefault(name, value))))
-            parents[second] = least
-    labels = {name: root(first[name]) if name in first else "" for name in keys}
-    counts = Counter(labels.values())
-    return {name: label if counts[label] > 1 else "" for name, label in labels.items()}
+            components.merge(first.setdefault(value, name), name)
+    labels = dict.fromkeys(keys, "")
+    for names in components.subsets():
+        if len(names) > 1:
+            labels.update(dict.fromkeys(names, min(value for name in names for value in keys[name])))
+    return labels
 
 
 def gold_documents(gold_ids: Iterable[str], *, whole: bool) -> tuple[str, ...]:
@@ -254,3 +238,34 @@ def gold_documents(gold_ids: Iterable[str], *, whole: bool) -> tuple[str, ...]:
     The `gold_ids` are those of `whole` passages where a corpus is there; without one `p#3` is a chunk of `p`.
     """
     return tuple(name if whole else re.sub(r"(?<=.)#\d+$", "", name) for name in gold_ids)
+
+
+def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -> dict[str, str]:
+    """Returns the id of the most similar near duplicate among `others`, by the ids of `questions` that have
+    one.
+    """
+    grams_of = [trigrams(second.whole_text) for second in others]
+    numbers_of = [re.findall(r"\d+", second.whole_text) for second in others]
+    positions: dict[str, list[int]] = {}
+    for position, grams in enumerate(grams_of):
+        for gram in grams:
+            positions.setdefault(gram, []).append(position)
+    nearest_ids = {}
+    for question in questions:
+        grams = trigrams(question.whole_text)
+        numbers = re.findall(r"\d+", question.whole_text)  # with other years or counts they are others
+        shared = Counter(chain.from_iterable(positions.get(gram, ()) for gram in grams))
+        similar = [
+            (n / (len(grams) + len(grams_of[position]) - n), -position)
+            for position, n in shared.items()
+            if n >= THRESHOLD * len(grams) and numbers_of[position] == numbers
+        ]
+        if similar and (nearest := max(similar))[0] >= THRESHOLD:
+            nearest_ids[question.id] = others[-nearest[1]].id
+    return nearest_ids
+
+
+def trigrams(text: str) -> frozenset[str]:
+    """Returns the character trigrams of the normalised `text`, with two spaces before it and one behind."""
+    padded = f"  {normalise(text)} "
+    return frozenset(padded[position : position + 3] for position in range(len(padded) - 2))

@@ -101,7 +101,6 @@ def test_a_folder_in_the_format_of_the_hub_is_a_data_set(here: Path) -> None:
     [
         ('questions = "own.jsonl"\n[data.fields]\nqestion = "q"', "Did you mean 'question'?"),
         ('questions = "own.jsonl"\n[data.fields]\nquestion = 3', "must be a text, found 3"),
-        ('questions = "own.jsonl"\n[data.fields]\nquestion = "#"', 'only an id can be "#"'),
         (
             'questions = "own.jsonl"\n[data.where]\nlevel = []',
             "data.where.level: The filter on 'level' needs",

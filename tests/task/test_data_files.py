@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.errors import DataError, RecipeError
+from ragc.errors import RecipeError
 from ragc.recipe import Recipe, load, parse
 from ragc.task.data import RecipeData
 from ragc.task.passages import CorpusIds
@@ -75,13 +75,14 @@ def test_a_corpus_is_one_file_of_rows_or_several(here: Path, corpus: object, tex
     assert list(passages(here, corpus).values()) == texts
 
 
-def test_a_corpus_is_a_folder_or_a_pattern_of_documents(here: Path) -> None:
+def test_a_corpus_is_a_folder_or_a_pattern_of_documents_also_next_to_rows(here: Path) -> None:
     folder = passages(here, "docs")
     assert any("floats on water" in text for text in folder.values())
     assert any("runs on rails" in text for text in folder.values())
     assert any("boat" in text and "7" in text for text in folder.values())  # a table among documents is one
     pattern = passages(here, "docs/**/*.txt")
     assert [text.strip() for text in pattern.values()] == ["A train runs on rails and carries goods."]
+    assert {"First.", "Second."} < set(passages(here, ["docs/a.md", "one.jsonl"]).values())
     alone = passages(here, "docs/a.md")
     assert "floats on water" in "".join(alone.values())
     assert sorted(path.name for path in (here / "docs").iterdir()) == [
@@ -90,12 +91,6 @@ def test_a_corpus_is_a_folder_or_a_pattern_of_documents(here: Path) -> None:
         "prices.csv",
         "sub",
     ]
-
-
-def test_rows_and_documents_make_one_corpus(here: Path) -> None:
-    both = passages(here, ["docs/a.md", "one.jsonl"])
-    assert {"First.", "Second."} < set(both.values())
-    assert len(both) > 2
 
 
 def test_a_file_that_is_not_there_is_named_with_the_nearest(here: Path) -> None:
@@ -111,14 +106,6 @@ def test_train_may_be_none_beside_files_for_dev_and_test(here: Path) -> None:
     assert {name: len(split) for name, split in splits.items()} == {"train": 0, "dev": 40, "test": 40}
     with pytest.raises(RecipeError, match=r"data.train is drawn from a question file; add data.questions"):
         recipe_of(here, 'train = 1\ndev = "dev.csv"\ntest = "q.csv"')
-
-
-def test_a_dev_that_asks_for_too_many_is_reported_once(here: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        RecipeData(recipe_of(here, 'questions = "q.csv"\ntrain = 5\ndev = 90\ntest = 5')).splits(
-            CorpusIds(())
-        )
-    assert caught.value.problems == ("dev asks for 90 questions, 35 of 40 are left for it",)
 
 
 def test_the_recipe_of_a_new_project_reads_its_questions_without_a_map(

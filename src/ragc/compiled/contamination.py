@@ -26,7 +26,7 @@ from ragc.compiled.study_rows import SEEN_FILE
 from ragc.core.digest import digest, pretty
 from ragc.core.display import quantity
 from ragc.core.files import put_file, read_text
-from ragc.corpora.files.near_duplicates import near_duplicates
+from ragc.corpora.files.splits import near_duplicates
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.records import Question
 from ragc.store.used_questions import UsedQuestions, opened, question_digest

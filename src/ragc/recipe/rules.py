@@ -219,14 +219,14 @@ class Rules:
 
     def data(self, data: Data, *, stored: bool) -> Data:
         """Returns the data with filters by their whole paths."""
-        from ragc.corpora.files.filters import Where, flat
+        from ragc.corpora.files.records import flat, match_rows
 
         where: dict[str, Any] = {
             path: tuple(value) if isinstance(value, list) else (value,)
             for path, value in flat(data.where).items()
         }
         for path, values in where.items():
-            self.tried(("data", "where", path), partial(Where, {path: values}))
+            self.tried(("data", "where", path), partial(match_rows, [], {path: values}, ""))
         hosted, name = is_address(data.dataset), data.dataset
         if data.fields.explicit.keys() - {GROUP} and not hosted and name != "jsonl":
             self.add(

@@ -26,8 +26,8 @@ from ragc import metrics
 from ragc.core.progress import Progress
 from ragc.corpora import datasets
 from ragc.corpora.files.field_maps import GROUP, PassageFields
-from ragc.corpora.files.filters import filter_questions
-from ragc.corpora.files.records import is_address, read_questions
+from ragc.corpora.files.records import filter_questions, is_address, read_questions
+from ragc.corpora.files.rows import as_list, as_text, value_at
 from ragc.corpora.files.splits import (
     MAX_QUESTIONS,
     check_disjoint,
@@ -37,7 +37,6 @@ from ragc.corpora.files.splits import (
     fold,
     gold_documents,
 )
-from ragc.corpora.files.values import texts_of, value_at
 from ragc.corpora.sources.build import build as build_source
 from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
@@ -252,7 +251,8 @@ def _values_at(question: Question, path: str) -> tuple[str, ...]:
     """Returns the texts at `path` of a question: a field of the record, or of its other values."""
     own = {name: getattr(question, name) for name in ("id", "split", "query_time", "gold_ids", "context_ids")}
     value = value_at({**own, **question.extra}, path)
-    return texts_of(list(value) if isinstance(value, tuple) else value)
+    items = as_list(list(value) if isinstance(value, tuple) else value)
+    return tuple(text for item in items if (text := as_text(item) or "").strip())
 
 
 def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:
