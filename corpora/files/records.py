@@ -56,7 +56,10 @@ MOST_PROBLEMS = 1000
 """The number of problems after which reading stops."""
 
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "id": ("id", "_id", "id_", "qid", "docid", "doc_id", "question_id", "query_id", "passage_id", "pid"),
+    "id": (
+        *("id", "_id", "id_", "qid", "question_id", "query_id"),
+        *("chunk_id", "passage_id", "pid", "docid", "doc_id"),
+    ),
     "question": (
         *("question", "query", "user_input", "prompt", "input", "question_text", "query_text", "frage"),
         "text",
@@ -135,7 +138,7 @@ class Reader:
     ) -> None:
         self.name, self.fields, self._model, self._numbered = name, fields, model, numbered
         self.places: dict[str, str] = {}
-        self._last: Mapping[str, Any] = {}
+        self._last = FileRow("", {})
 
     def paths(self, values: Mapping[str, Any]) -> Mapping[str, str]:
         """Returns the path of each field in a row."""
@@ -143,7 +146,7 @@ class Reader:
 
     def read(self, row: FileRow, number: int) -> Any:
         """Returns the record of a row; None, with problems added to it, if it is none."""
-        self._last, places = row.values, self.paths(row.values)
+        self._last, places = row, self.paths(row.values)
         present = ((field, value_at(row.values, path)) for field, path in places.items())
         values = {field: value for field, value in present if not is_nothing(value)}
         self.places |= {field: places[field] for field in values}
@@ -160,12 +163,13 @@ class Reader:
 
     def lacks(self, field: str) -> str:
         """Returns the problem of rows without `field`."""
-        listed = ", ".join(f"{key!r:.80}" for key in [*self._last][:8]) or "nothing"
+        listed = ", ".join(f"{key!r:.80}" for key in [*self._last.values][:8]) or "nothing"
         if (path := self.fields.get(field, field)) != field:
-            near = nearest(path, self._last) or f" The row has {listed}."
+            near = nearest(path, self._last.values) or f" The row has {listed}."
             return f"`{field}` is read from `{path}`, and nothing is there.{near}"
         table = "corpus_fields" if self._model is PassageRow else "fields"
-        return f"`{field}` is missing: the row has {listed}; name its field in [data.{table}]"
+        header = ", or add a first line with the names of the columns if there is none" * self._last.cells
+        return f"`{field}` is missing: the row has {listed}; name its field in [data.{table}]{header}"
 
     def never(self, *needed: str) -> list[str]:
         """Returns a problem for each field of the map, and each `needed` one, that no row had."""

@@ -1,8 +1,8 @@
 """Rows of JSON lines, JSON, CSV, TSV and Parquet files, packed or not, and the values in them.
 
-A row is one object a line, an item of a list, or a record of a table with a header. The first bytes decide
-how a file is packed (gzip, bzip2, xz, a zip archive of one file), the name whether it is a table, and the
-header which delimiter it has. Text is UTF-8, what its byte-order mark says, or what charset-normalizer finds,
+A row is one object or text a line, an item of a list, or a record of a table with a header. The first
+bytes decide how a file is packed (gzip, bzip2, xz, a zip archive of one file), the name whether it is a
+table, and the header which delimiter it has. Text is UTF-8, what its byte-order mark says, or what charset-normalizer finds,
 which is logged. Blank lines and records are skipped.
 
 Paths, such as `gold.text`, `answers.*.text`, `choices.0`: a step is a key of an object, the number of an item
@@ -204,7 +204,10 @@ def _json(lines: Iterator[str], under: str, *, is_json: bool) -> Iterator[FileRo
     if not head:
         return
     first = head[0][1].strip()
-    is_object = isinstance(_parse(first), dict)
+    value = _parse(first)
+    if not is_json and isinstance(value, str) and first[0] not in "[{":
+        raise Stop(f"line {head[0][0]}: is {value}; a table needs a name that ends in .csv or .tsv")
+    is_object = isinstance(value, dict)
     if not (is_object and (head[1:] or not is_json)) and (is_json or first[0] == "[" or first == "{"):
         document = _parse("".join(line for _, line in chain(head, numbered)))
         if isinstance(document, str):
@@ -222,6 +225,8 @@ def _parse(text: str) -> Any:
         value = from_json(text)
     except ValueError as error:
         return f"not JSON: {error}".replace("at line 1 column", "at column")
+    if isinstance(value, str):
+        return {"text": value}
     return value if isinstance(value, dict | list) else f"is {kind(value)}, an object is needed"
 
 
@@ -247,7 +252,8 @@ def _items(value: Any, under: str) -> Iterator[Any]:
         if "paragraphs" in fields and fields.keys() <= {"title", "paragraphs"}:  # an article of SQuAD
             yield from value_at(item, "paragraphs.*.qas") or [item]
         else:
-            yield fields["row"] if isinstance(fields.get("row"), dict) else item  # of the Hub's API
+            row = fields["row"] if isinstance(fields.get("row"), dict) else item  # of the Hub's API
+            yield {"text": row} if isinstance(row, str) else row
 
 
 def _table(lines: Iterator[str], delimiter: str, usual: str) -> Iterator[FileRow]:

@@ -79,6 +79,8 @@ def test_the_usual_names_of_a_question_need_no_map(row: Any, id: str, answers: t
         ({"title": "T", "text": "text"}, Passage("row-1", "T", "text")),
         ({"page_content": "text", "metadata": {"title": "T", "source": "s"}}, Passage("row-1", "T", "text")),
         ({"doc_id": "d", "Content": "text"}, Passage("d", "", "text")),
+        ({"doc_id": "d", "chunk_id": "d-1", "chunk": "text"}, Passage("d-1", "", "text")),
+        ('"text"', Passage("row-1", "", "text")),
         ({"id": "d", "title": "T", "text": ""}, Passage("d", "T", "")),
     ],
 )
