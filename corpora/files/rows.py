@@ -2,8 +2,8 @@
 
 A row is one object or text a line, an item of a list, or a record of a table with a header. The first
 bytes decide how a file is packed (gzip, bzip2, xz, a zip archive of one file), the name whether it is a
-table, and the header which delimiter it has. Text is UTF-8, what its byte-order mark says, or what charset-normalizer finds,
-which is logged. Blank lines and records are skipped.
+table, and the header which delimiter it has. Text is UTF-8, what its byte-order mark says, or what
+charset-normalizer finds, which is logged. Blank lines and records are skipped.
 
 Paths, such as `gold.text`, `answers.*.text`, `choices.0`: a step is a key of an object, the number of an item
 (from 0), or `*` for every item of a list. A key that equals the whole rest of the path comes first, so a path
