@@ -1,31 +1,45 @@
-"""The loader of the official files of data sets, by the map of a card or by a module that reads one row."""
+"""The loader of official files: the map of the card of a data set reads its rows, which may be prepared."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ragc.corpora.datasets.cards import Card
-from ragc.corpora.files.records import QuestionRow, Reader, data_error
-from ragc.corpora.files.row import FileRow, kind
+from pydantic import Field, StrictBool, TypeAdapter, ValidationError, create_model
+
+from ragc.corpora.files.records import QuestionRow, read_questions
+from ragc.corpora.files.row import FileRow, short_repr
 from ragc.corpora.files.rows import rows
-from ragc.corpora.files.values import as_json, as_list, is_nothing, value_at
-from ragc.errors import DataError
+from ragc.corpora.files.values import as_list, is_nothing, value_at
+from ragc.errors import DataError, nearest
 from ragc.records import Passage, Question
+
+if TYPE_CHECKING:
+    from ragc.corpora.datasets import Card
+
+Prepare = Callable[[dict[str, Any], str], dict[str, Any]]
+"""Returns a row as the map of its card reads it, given the row and the id of the data set.
+
+Raises Skip if a rule leaves the row out, and ValueError, such as pydantic's, with what is wrong in it.
+"""
+
+_FIELDS = {
+    "id": "id _id",
+    "question": "question",
+    "answers": "answer",
+    **{name: name for name in ("gold_ids", "context_ids", "split", "query_time")},
+}
+"""The paths of the fields that a card does not name."""
 
 
 class Skip(Exception):
-    """Raised by a reader for a row that a rule of the data set leaves out; the message is the rule."""
-
-
-Item = tuple[Question, tuple[Passage, ...]]
-"""A question and the passages that come with it."""
-
-ReadRow = Callable[[FileRow], Item | None]
-"""Reads one row; adds problems to the row's `problems`, raises Skip if a rule leaves it out."""
+    """A row that a rule of the data set leaves out; the message is the rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,124 +55,110 @@ def passage_of(dataset: str, title: str, text: str) -> Passage:
     """Returns a passage with an id derived from its content, so that equal passages of several questions are
     one.
     """
-    mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return Passage(f"{dataset}-{mark}", title, text)
+    title, text = title.strip(), text.strip()
+    sha = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return Passage(f"{dataset}-{sha[:12]}", title, text)
 
 
-def load(card: Card, path: Path, read: ReadRow | None = None) -> Dataset:
-    """Returns everything in the official file at `path`, by `read` or by the map of the card.
+def load(card: Card, path: Path, prepare: Prepare | None = None, corpus: tuple[Passage, ...] = ()) -> Dataset:
+    """Returns everything in the official file at `path`; a question without an answer is left out.
+
+    With a `corpus` its passages are these, and gold passages, which must be among them, are answer enough.
 
     Raises DataError with every problem of the file.
     """
-    read = read or _by_card(card)
-    questions: dict[str, Question] = {}
-    passages: dict[str, Passage] = {}
-    problems: list[str] = []
-    skipped: list[str] = []
-    for row in rows(path, under=card.under):
+    # A row that is prepared has none of the values that are not wanted.
+    empty: list[Any] = [None] if prepare else [None, "", [], {}]
+    flat, skipped = list[FileRow](), list[str]()
+    context: dict[str, Passage] = {}
+    for number, row in enumerate(rows(path, under=card.under), 1):
         try:
-            item = None if row.problems else read(row)
+            if not row.problems:
+                values = prepare(row.values, card.id) if prepare else row.values
+                row.values = _read_fields(card, values, number, empty)
+                passages, gold = _read_passages(card, values, cells=row.cells)
+                row.values |= {"context_ids": list(passages)} | ({"gold_ids": gold} if gold else {})
+                context |= passages
         except Skip as rule:
             skipped.append(f"{row.location}: {rule}")
             continue
-        if item is not None and not row.problems:
-            if item[0].id in questions:
-                row.problems.append(f"the id {item[0].id!r} was used before")
-            questions[item[0].id] = item[0]
-            passages |= {passage.id: passage for passage in item[1]}
-        problems += row.located()
-    if problems:
-        raise data_error(str(path), problems)
-    if not questions:
-        raise DataError(str(path), [f"the file holds no question of {card.id}; give {card.file}"])
-    return Dataset(tuple(questions.values()), tuple(passages.values()), tuple(skipped))
+        except ValueError as error:
+            row.problems += problems_of(error)
+        flat.append(row)
+    if not any(row.problems or corpus or row.values["answers"] is not None for row in flat):
+        raise DataError(str(path), [f"holds no question of {card.id}; give {card.file}", *skipped[:1]])
+    found = read_questions(
+        flat,
+        str(path),
+        fields={name: value for name, value in card.fields.items() if name not in _FIELDS},
+        corpus_ids={passage.id for passage in corpus} or None,
+        answered=not corpus,
+    )
+    questions = tuple(replace(question, **question.extra) for question in found.questions)
+    shown = {id: context[id] for question in questions for id in question.context_ids if id in context}
+    return Dataset(questions, corpus or tuple(shown.values()), (*skipped, *found.skipped))
 
 
-def _by_card(card: Card) -> ReadRow:
-    """Returns the reader of rows that the map of `card` describes."""
-    options = {name: value for name, value in card.fields.items() if name not in QuestionRow.model_fields}
-    paths = {name: value.split() for name, value in card.fields.items() if name not in options}
-    reader = Reader(QuestionRow, card.id, {**options, **{name: name for name in paths}}, "row")
-    number = 0
-
-    def read(row: FileRow) -> Item | None:
-        nonlocal number
-        number += 1
-        for path, value in card.skip.items():
-            if value_at(row.values, path) == value:
-                raise Skip(f"`{path}` is {value}")
-        values = dict(row.values)
-        for name, named in paths.items():
-            present = [value for path in named if not is_nothing(value := value_at(row.values, path))]
-            single = present[0] if present else None
-            values[name] = present if len(named) > 1 and name == "answers" else single
-        places = reader.paths(values)
-        if isinstance(values.get(places["question"]), list):
-            raise Skip("it is a conversation of several turns")
-        for name in ("question",) if card.id_from else ("id", "question"):
-            if is_nothing(value_at(values, places[name])):
-                row.text(paths.get(name, [places[name]])[0])
-        if row.problems:
-            return None
-        record = reader.read(FileRow(row.location, values, row.problems, row.cells), number)
-        passages, gold = _passages(card, row)
-        if record is None:
-            return None
-        if not record.answers:
-            raise Skip("no answer says anything")
-        if card.id_from == "question" and is_nothing(value_at(values, places["id"])):
-            record.id = f"{card.id}-{hashlib.sha256(record.question.encode()).hexdigest()[:12]}"
-        used = {*places.values(), *QuestionRow.model_fields, *card.passages.get("under", "").split()}
-        extras = card.extra or {name: name for name in row.values if name not in used}
-        extra = {name: value_at(row.values, path) for name, path in extras.items()}
-        extra = {name: as_json(value) for name, value in extra.items() if value not in (None, "", [], {})}
-        question = record.model_dump() | {"gold_ids": gold, "context_ids": tuple(passages), "extra": extra}
-        return Question(**question), tuple(passages.values())
-
-    return read
+def _read_fields(card: Card, values: dict[str, Any], number: int, empty: list[Any]) -> dict[str, Any]:
+    """Returns the fields of the question in a row, and its other values as `extra`, without `empty` ones."""
+    for path, value in card.skip.items():
+        if value_at(values, path) == value:
+            raise Skip(f"`{path}` is {value}")
+    paths = {name: card.fields.get(name, usual).split() for name, usual in _FIELDS.items()}
+    fields: dict[str, Any] = {}
+    for name, named in paths.items():
+        present = [value for path in named if not is_nothing(value := value_at(values, path))]
+        fields[name] = present if name == "answers" and len(present) > 1 else next(iter(present), None)
+    if isinstance(question := fields["question"], list):
+        raise Skip("it is a conversation of several turns")
+    if fields["id"] is None and card.id_from:
+        digits = hashlib.sha256(str(question).encode()).hexdigest()[:12]
+        fields["id"] = f"row-{number}" if card.id_from == "#" else f"{card.id}-{digits}"
+    for path, value in ((paths[name][0], fields[name]) for name in ("id", "question")):
+        if value is None:
+            raise ValueError(f"`{path}` is missing.{nearest(path, [key for key in values if key != path])}")
+    used = {*QuestionRow.model_fields, *chain(*paths.values()), *card.passages.get("under", "").split()}
+    extra = card.extra or {name: name for name in values if name not in used}
+    found = ((name, value_at(values, path)) for name, path in extra.items())
+    return fields | {"extra": {name: value for name, value in found if value not in empty}}
 
 
-def _passages(card: Card, row: FileRow) -> tuple[dict[str, Passage], tuple[str, ...]]:
-    """Returns the passages in `row` by id, and the ids of those that support the answer."""
-    under = next((path for path in card.passages.get("under", "").split() if path in row.values), "")
-    name, support = card.passages.get("text", ""), card.passages.get("gold", "")
-    passages: dict[str, Passage] = {}
-    gold: dict[str, None] = {}
-    for index, item in row.enumerate_items(as_list(row.values.get(under), cells=row.cells)):
-        values = {"text": item} if isinstance(item, str) and not name else item
-        if not isinstance(values, dict):
-            row.problems.append(f"`{under}[{index}]` is {kind(item)}, an object is needed")
-            continue
-        inner = FileRow("", values)
-        title = inner.text("title", needed=False, blank=True).strip()
-        text = inner.text(name or "text", blank=True).strip()
-        supports = support == "*" or (values.get(support) if support else False)
-        if not isinstance(supports, bool):
-            inner.problems.append(f"`{support}` is {kind(supports)}, true or false is needed")
-        row.problems += [f"`{under}[{index}]`: {problem}" for problem in inner.problems]
-        passage = passage_of(card.id, title, text)
-        if text:
-            passages[passage.id] = passage
-            gold |= {passage.id: None} if supports is True else {}
-    return passages, tuple(gold)
+@cache
+def _items(text: str, gold: str) -> TypeAdapter[Any]:
+    """Returns the reader of passages with a `text`; those support the answer whose `gold` is true."""
+    item: Any = create_model(
+        "Passage",
+        title=(str | None, ""),
+        text=(str, Field(alias=text)),
+        gold=(StrictBool, Field(gold == "*", alias=gold)),
+    )
+    return TypeAdapter(dict[str, list[item]])
 
 
-_Part = TypeVar("_Part")
+def _read_passages(
+    card: Card, values: dict[str, Any], *, cells: bool
+) -> tuple[dict[str, Passage], list[str]]:
+    """Returns the passages in a row by id, and the ids of those that support the answer."""
+    under = next((name for name in card.passages.get("under", "").split() if name in values), "")
+    text, gold = card.passages.get("text", ""), card.passages.get("gold", "")
+    items = (
+        {"text": item} if isinstance(item, str) and not text else item
+        for item in as_list(values.get(under), cells=cells)
+    )
+    read = _items(text or "text", gold).validate_python({under: list(items)})[under]
+    passages = [(passage_of(card.id, item.title or "", item.text), item.gold) for item in read]
+    gold_ids = dict.fromkeys(passage.id for passage, supports in passages if supports and passage.text)
+    return {passage.id: passage for passage, _ in passages if passage.text}, list(gold_ids)
 
 
-def read_parts(
-    row: FileRow, name: str, read: Callable[[FileRow], _Part], *, needed: bool = False
-) -> list[_Part]:
-    """Returns the results of `read` on every object in the list `name`; at least one object if `needed`.
-
-    Its problems are added to `row`, prefixed with the place.
-    """
-    parts = []
-    for index, value in row.enumerate_items(row.items(name, needed=needed)):
-        if not isinstance(value, dict):
-            row.problems.append(f"`{name}[{index}]` is {kind(value)}, an object is needed")
-            continue
-        inner = FileRow(row.location, value)
-        parts.append(read(inner))
-        row.problems += [f"`{name}[{index}]`: {problem}" for problem in inner.problems]
-    return parts
+def problems_of(error: ValueError) -> list[str]:
+    """Returns what is wrong with a row: pydantic's sentences, each with its place, or the message."""
+    if not isinstance(error, ValidationError):
+        return [str(error)]
+    problems = []
+    for part in error.errors(include_url=False)[:20]:
+        keys = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in part["loc"])
+        what = re.sub(r"^(Input|List|Value error,) | or instance of \w+", "", part["msg"])
+        what = "is missing" if part["type"] == "missing" else f"{what}, found {short_repr(part['input'])}"
+        problems.append(f"`{''.join(keys).lstrip('.')}` {what}")
+    return problems

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import json
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from platform import python_version
 from types import BuiltinFunctionType
 
-from ragc.errors import DataError
+from ragc.corpora.files.records import read_questions
 from ragc.records import Passage, Question
 
 ENOUGH_WORDS, MAX_WORDS = 45, 60
@@ -42,27 +40,24 @@ def passages() -> tuple[Passage, ...]:
 def _docstrings() -> Iterator[tuple[str, str, bool]]:
     """Yields name, docstring, and whether it is a function or method."""
     for name, value in vars(builtins).items():
-        if isinstance(value, BuiltinFunctionType) and not name.startswith("_"):
-            yield name, value.__doc__ or "", True
-        elif isinstance(value, type) and value.__name__ == name:  # EnvironmentError is OSError
-            yield name, value.__doc__ or "", False
+        is_function = isinstance(value, BuiltinFunctionType) and not name.startswith("_")
+        if is_function or (isinstance(value, type) and value.__name__ == name):  # EnvironmentError is OSError
+            yield name, value.__doc__ or "", is_function
     for kind in _METHODS_OF:
         for name, value in vars(kind).items():
-            if callable(value) and not name.startswith("_"):
-                yield f"{kind.__name__}.{name}", value.__doc__ or "", True
-            elif isinstance(value, classmethod | staticmethod) and not name.startswith("_"):
-                yield f"{kind.__name__}.{name}", getattr(kind, name).__doc__ or "", True
+            if not name.startswith("_"):
+                method = getattr(kind, name) if isinstance(value, classmethod) else value
+                yield f"{kind.__name__}.{name}", method.__doc__ or "", True
 
 
 def _beginning(docstring: str) -> str:
     """Returns the first paragraphs, as one line, until `ENOUGH_WORDS` words are reached."""
-    words: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(docstring)):
-        new = paragraph.split()
-        if words and len(words) + len(new) > ENOUGH_WORDS:
+    first, *others = (paragraph.split() for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(docstring)))
+    for words in others:
+        if len(first) + len(words) > ENOUGH_WORDS:
             break
-        words += new
-    return " ".join(words[:MAX_WORDS])
+        first += words
+    return " ".join(first[:MAX_WORDS])
 
 
 @cache
@@ -70,21 +65,6 @@ def questions() -> tuple[Question, ...]:
     """Returns all questions, in file order; the gold passage is that of the built-in named in the answer.
 
     Answers are the name as in the passage, the name with parentheses, and both without the type. Raises
-    `DataError` with every name that this Python lacks.
+    DataError with every name that this Python lacks.
     """
-    titles = {passage.id: passage.title for passage in passages()}
-    result: list[Question] = []
-    problems: list[str] = []
-    for number, line in enumerate(_QUESTIONS.read_text(encoding="utf-8").splitlines(), start=1):
-        row = json.loads(line)
-        name = row["name"]
-        if name not in titles:
-            problems.append(f"line {number}: {row['id']}: Python {python_version()} has no {name!r}")
-            continue
-        short = name.rpartition(".")[2]
-        called = (f"{name}()", f"{short}()") if titles[name].endswith("()") else ()
-        answers = tuple(dict.fromkeys((name, short, *called)))
-        result.append(Question(row["id"], row["question"], answers, row["split"], (name,)))
-    if problems:
-        raise DataError(str(_QUESTIONS), problems)
-    return tuple(result)
+    return read_questions(_QUESTIONS, corpus_ids={passage.id for passage in passages()}).questions

@@ -8,17 +8,17 @@ loading.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from pathlib import Path
 from platform import python_version
 from pydoc_data.topics import topics
 
+from ragc.corpora.files.records import read_questions
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 
@@ -53,8 +53,7 @@ def _indent(line: str) -> int:
 
 def _reflow(lines: Iterable[str]) -> str:
     """Returns the lines joined into one; words broken at a hyphen are joined."""
-    joined = re.sub(r"(?<=\w-)\n(?=\w)", "", "\n".join(line.strip() for line in lines))
-    return re.sub(r"\s+", " ", joined)
+    return re.sub(r"\s+", " ", re.sub(r"(?<=\w-)\n(?=\w)", "", "\n".join(line.strip() for line in lines)))
 
 
 def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -72,14 +71,11 @@ def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
 def _table(chunk: Sequence[str]) -> Iterator[str]:
     """Yields the rows of a drawn table, each on one line, cells separated by ` | `."""
     edges = [i for i, char in enumerate(chunk[0]) if char == "+"]
-    row: list[str] = []
-    for line in chunk[1:]:
-        if line.lstrip().startswith(("+", "|=")):
-            cells = (_reflow(part[a + 1 : b] for part in row) for a, b in pairwise(edges))
-            yield " | ".join(cell.strip() for cell in cells if cell.strip())
-            row = []
-        else:
-            row.append(line)
+    for is_rule, lines in groupby(chunk, key=lambda line: line.lstrip().startswith(("+", "|="))):
+        if not is_rule:
+            row = list(lines)
+            cells = (_reflow(line[a + 1 : b] for line in row).strip() for a, b in pairwise(edges))
+            yield " | ".join(filter(None, cells))
 
 
 def _prose(chunk: Sequence[str]) -> Iterator[str]:
@@ -124,48 +120,47 @@ def _blocks(text: str) -> Iterator[_Block]:
         term = term if indent > term_left else ""
         listed = code_left < 0 and _MARKER.match(chunk[0])
         deeper = indent >= (code_left if code_left >= 0 else left + 3) and not listed
+        after = _FREE
         if first.startswith("+--"):
             code_left = -1
-            for number, part in enumerate(part for row in _table(chunk) for part in _split_long(row)):
-                yield _Block(part, _ITEM if number else max(lead, _SENTENCE), "\n", term)
-            lead = _FREE
+            parts = [part for row in _table(chunk) for part in _split_long(row)]
+            blocks = [(part, _ITEM if n else max(lead, _SENTENCE), "\n") for n, part in enumerate(parts)]
         elif deeper or first.startswith(">>>") or any("::=" in line for line in chunk):
             base = indent if code_left < 0 else min(code_left, indent)
             code_left = base if deeper else -1
-            code = "\n".join("    " + line[base:] for line in chunk)
-            for number, part in enumerate(_split_long(code)):
-                yield _Block(part, _CODE, "\n" if number else "\n\n", term)
-            lead = _FREE
+            parts = _split_long("\n".join("    " + line[base:] for line in chunk))
+            blocks = [(part, _CODE, "\n" if n else "\n\n") for n, part in enumerate(parts)]
         elif _is_term(chunk, following):
             left, code_left, term, term_left = indent + 3, -1, first, indent
-            yield _Block("\n".join(line.strip() for line in chunk), lead, "\n\n", term)
-            lead = _TERM
+            blocks, after = [("\n".join(line.strip() for line in chunk), lead, "\n\n")], _TERM
         else:
             marker = _MARKER.match(chunk[-1])
             left, code_left = len(marker.group()) if marker else _indent(chunk[-1]), -1
             lead = max(lead, _SENTENCE if first.startswith(_ASIDES) else _ITEM if term else _FREE)
+            blocks = []
             for number, entry in enumerate(_prose(chunk)):
                 item = number > 0 or bool(_MARKER.match(entry))
                 for nth, part in enumerate(_split_long(entry)):
-                    price = max(lead, _SENTENCE if nth else _ITEM if item else _FREE)
-                    yield _Block(part, price, " " if nth else "\n" if item else "\n\n", term)
-                    lead = _FREE
-            aside = first.endswith(":") and len(first.split()) < 3
-            lead = _TERM if aside else _SENTENCE if chunk[-1].endswith(":") else _FREE
+                    price = _SENTENCE if nth else _ITEM if item else _FREE
+                    joint = " " if nth else "\n" if item else "\n\n"
+                    blocks.append((part, price if blocks else max(lead, price), joint))
+            after = _SENTENCE if chunk[-1].endswith(":") else _FREE
+            after = _TERM if first.endswith(":") and len(first.split()) < 3 else after
+        yield from (_Block(*block, term) for block in blocks)
+        lead = after
 
 
 def _pack(blocks: Sequence[_Block]) -> Iterator[Sequence[_Block]]:
     """Yields the blocks in groups of at most `MAX_WORDS` words, near `TARGET_WORDS`, at the least cost."""
+    sizes = [0, *accumulate(len(block.text.split()) for block in blocks)]
     best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
-    for end in range(1, len(blocks) + 1):
-        options: list[tuple[int, tuple[int, ...]]] = []
-        words = 0
-        for start in range(end - 1, -1, -1):
-            words += len(blocks[start].text.split())
-            if words > MAX_WORDS and options:
-                break
-            price = (words - TARGET_WORDS) ** 2 + (blocks[start].price if start else 0)
-            options.append((best[start][0] + price, (*best[start][1], start)))
+    for end in range(1, len(sizes)):
+        options = []
+        for start in range(end):
+            words = sizes[end] - sizes[start]
+            if words <= MAX_WORDS or start == end - 1:
+                price = (words - TARGET_WORDS) ** 2 + (blocks[start].price if start else 0)
+                options.append((best[start][0] + price, (*best[start][1], start)))
         best.append(min(options))
     for start, end in pairwise((*best[-1][1], len(blocks))):
         yield blocks[start:end]
@@ -186,20 +181,17 @@ def _drafts(topic: str, text: str) -> Iterator[Passage]:
     """Yields the passages of one topic; ids are counted within it, so that merging topics does not change
     them.
     """
-    named: list[tuple[tuple[str, ...], str, str]] = []
+    drafts: list[tuple[str, str, str]] = []
     for path, section in _sections(text):
         for run in _pack(list(_blocks(section))):
             terms = {block.term for block in run}
             term = _name(terms.pop()) if len(terms) == 1 else ""
             body = run[0].text + "".join(block.joint + block.text for block in run[1:])
-            named.append((path, term, body))
-    totals = Counter(_slug(term or path[-1]) for path, term, _ in named)
-    counts: Counter[str] = Counter()
-    for path, term, body in named:
-        slug = _slug(term or path[-1])
+            drafts.append((_slug(term or path[-1]), " > ".join([*path, term] if term else path), body))
+    totals, counts = Counter(slug for slug, _, _ in drafts), Counter[str]()
+    for slug, title, body in drafts:
         counts[slug] += 1
-        number = f"-{counts[slug]}" if totals[slug] > 1 else ""
-        yield Passage(f"{topic}/{slug}{number}", " > ".join([*path, term] if term else path), body)
+        yield Passage(f"{topic}/{slug}" + f"-{counts[slug]}" * (totals[slug] > 1), title, body)
 
 
 @cache
@@ -216,10 +208,9 @@ def passages() -> tuple[Passage, ...]:
     unique: list[Passage] = []
     everything = "\n".join(f" {words} " for words in same)
     for words, copies in same.items():
-        first = everything.find(f" {words} ")
-        if everything.find(f" {words} ", first + 1) < 0:  # once: no other contains it
-            owner = min(copies, key=lambda copy: copy[0])[1]
-            unique.append(replace(owner, title=max(copies, key=lambda copy: copy[0])[1].title))
+        if everything.count(f" {words} ") == 1:  # no other contains it
+            shortest, longest = (choose(copies, key=lambda copy: copy[0])[1] for choose in (min, max))
+            unique.append(replace(shortest, title=longest.title))
     return tuple(sorted(unique, key=lambda passage: passage.id.partition("/")[0]))
 
 
@@ -228,22 +219,18 @@ def questions() -> tuple[Question, ...]:
     """Returns all questions, in file order, with the passages that contain their evidence as gold.
 
     `extra` has the `kind`: `one` passage answers it, `two` are needed, or a `false_premise` makes it
-    unanswerable. Raises `DataError` with every quote that no passage contains.
+    unanswerable. Raises DataError for a quote that no passage contains.
     """
     corpus = {passage.id: f" {normalise(passage.text)} " for passage in passages()}
-    result: list[Question] = []
-    problems: list[str] = []
-    for number, line in enumerate(_QUESTIONS.read_text(encoding="utf-8").splitlines(), start=1):
-        row = json.loads(line)
+    questions = []
+    for question in read_questions(_QUESTIONS).questions:
         gold: dict[str, None] = {}
-        for quote in row["evidence"]:
-            words = f" {normalise(quote)} "
-            ids = [pid for pid, text in corpus.items() if words in text]
-            gold.update(dict.fromkeys(ids))
-            if not ids:
-                problems.append(f"line {number}: {row['id']}: Python {python_version()} never says {quote!r}")
-        answers, kind = tuple(row["answers"]), {"kind": row["kind"]}
-        result.append(Question(row["id"], row["question"], answers, row["split"], tuple(gold), extra=kind))
-    if problems:
-        raise DataError(str(_QUESTIONS), problems)
-    return tuple(result)
+        for quote in map(str, question.extra["evidence"]):
+            found = [id for id, text in corpus.items() if f" {normalise(quote)} " in text]
+            if not found:
+                raise DataError(
+                    str(_QUESTIONS), [f"{question.id}: Python {python_version()} never says {quote!r}"]
+                )
+            gold |= dict.fromkeys(found)
+        questions.append(replace(question, gold_ids=tuple(gold), extra={"kind": question.extra["kind"]}))
+    return tuple(questions)

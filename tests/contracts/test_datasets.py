@@ -228,8 +228,8 @@ def test_a_large_wrong_value_gives_few_and_short_problems(folder: Path, wrong: A
     [
         (name, field)
         for name, fields in {
-            "2wikimultihopqa": ("_id", "question", "answer", "supporting_facts"),
-            "hotpotqa": ("_id", "question", "answer", "context", "supporting_facts"),
+            "2wikimultihopqa": ("_id", "question", "supporting_facts"),
+            "hotpotqa": ("_id", "question", "context", "supporting_facts"),
             "kilt": ("id", "input"),
             "musique": ("id", "question"),
             "triviaqa": ("QuestionId", "Question"),
@@ -241,7 +241,7 @@ def test_a_missing_field_is_named(folder: Path, name: str, field: str) -> None:
     result = outcome(name, write_rows(folder, name, [damaged(name, (field,))]))
     assert isinstance(result, tuple)
     (problem,) = result
-    assert re.match(rf"(line|item) 1: `{field}` is missing\.", problem)
+    assert re.match(rf"(line|item) 1: `{field}` is missing", problem)
 
 
 # What small files in the published forms are read as, and the official files themselves.

@@ -93,8 +93,8 @@ def write_beir(recipe: str | Path, out: str | Path, *, sets: Sequence[str] = ())
     question names a gold passage.
     """
     from ragc import recipe as recipes
-    from ragc.corpora.datasets import beir
+    from ragc.corpora.datasets import folders
     from ragc.task.data import searched_data
 
     splits, passages = searched_data(recipes.load(recipe, sets))
-    return beir.write(Path(out), splits, passages)
+    return folders.write_beir(Path(out), splits, passages)

@@ -68,10 +68,12 @@ def test_passages_are_short_and_of_every_kind() -> None:
 
 def test_a_name_that_this_python_lacks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "questions.jsonl"
-    path.write_text('{"id": "pybuiltins-001", "question": "Which?", "name": "str.shout"}\n')
+    path.write_text(
+        '{"id": "pybuiltins-001", "question": "Which?", "answers": ["a"], "gold_ids": ["str.shout"]}\n'
+    )
     monkeypatch.setattr(pybuiltins, "_QUESTIONS", path)
     pybuiltins.questions.cache_clear()
-    with pytest.raises(DataError, match=r"pybuiltins-001: Python \S+ has no 'str\.shout'"):
+    with pytest.raises(DataError, match=r"names 'str\.shout', not in the corpus"):
         pybuiltins.questions()
     monkeypatch.undo()
     pybuiltins.questions.cache_clear()

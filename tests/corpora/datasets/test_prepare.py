@@ -1,4 +1,4 @@
-"""CRAG's questions come with the text of their pages; one without any answer is left out and counted."""
+"""Questions of CRAG come with the text of their pages; those of ARC with their options and a letter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ragc.corpora import datasets
-from ragc.corpora.datasets import crag
 from ragc.corpora.datasets.base import Dataset
 from ragc.errors import DataError
 from tests.paths import SHARED_DATA
@@ -26,17 +25,6 @@ GOOD: dict[str, Any] = {
     "answer": "salesforce", "alt_ans": ["crm", "salesforce"], "split": 0, "popularity": "",
     "search_results": [PAGE, PAGE],
 }  # fmt: skip
-
-
-EXTRACTED = crag.page_text
-
-
-@pytest.fixture(autouse=True)
-def plain_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages are what stands between the first tags, so that these tests need no extractor."""
-    monkeypatch.setattr(
-        crag, "page_text", lambda page: page.replace("<html><p>", "").replace("</p></html>", "")
-    )
 
 
 def load_rows(folder: Path, *rows: Any) -> Dataset:
@@ -89,34 +77,42 @@ def test_answers_and_alternatives(
     assert question.answers == answers
 
 
-@pytest.mark.parametrize("answer", ["nan", "NaN", None, " "])
+@pytest.mark.parametrize("answer", ["nan", None, " "])
 def test_a_question_without_an_answer_is_left_out_and_counted(tmp_path: Path, answer: Any) -> None:
     dataset = load_rows(tmp_path, GOOD, GOOD | {"interaction_id": "2", "answer": answer, "alt_ans": ["nan"]})
     assert [q.id for q in dataset.questions] == ["55b2"]
-    assert dataset.skipped == ("line 2: its answer is null or `nan`, and there is no alternative",)
+    assert dataset.skipped == ("line 2: no answer says anything",)
 
 
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
-    short = {name: value for name, value in GOOD.items() if name not in ("answer", "query")}
+    short = {name: value for name, value in GOOD.items() if name != "query"}
     with pytest.raises(DataError) as caught:
         load_rows(
             tmp_path,
             short,
-            GOOD | {"interaction_id": "2", "answer": True},
-            GOOD | {"interaction_id": "3", "search_results": [PAGE | {"page_result": 5}, "x"]},
-            GOOD | {"interaction_id": "4", "alt_ans": {"a": 1}, "split": 2},
-            GOOD | {"interaction_id": "5", "query_time": ""},
+            GOOD | {"interaction_id": "3", "search_results": [PAGE, "x"]},
+            GOOD | {"interaction_id": "4", "split": 2, "query_time": ""},
+            GOOD | {"interaction_id": "5", "alt_ans": {"a": 1}},
         )
     assert caught.value.problems == (
-        "line 1: `answer` is missing.",
         "line 1: `query` is missing. Did you mean 'query_time'?",
-        "line 2: `answer` holds true or false, a string is needed",
-        "line 3: `search_results[0]`: `page_result` is a number, a string is needed",
-        "line 3: `search_results[1]` is a string, an object is needed",
-        "line 4: `alt_ans` holds an object, a string is needed",
-        "line 4: `split` is 2, 0 or 1 is needed",
-        "line 5: `query_time` is empty",
+        "line 2: `search_results[1]` should be a valid dictionary, found 'x'",
+        "line 3: `query_time` is empty, found ''",
+        "line 3: `split` should be 0 or 1, found 2",
+        "line 4: `answers` is an object, a text is needed",
     )
+
+
+def test_options_with_numbers_are_those_with_letters(tmp_path: Path) -> None:
+    read = []
+    for labels in ("ABC", "123"):
+        choices = [{"label": label, "text": f"option {n}"} for n, label in enumerate(labels)]
+        row = {"id": "q", "question": {"stem": "Which?", "choices": choices}, "answerKey": labels[1]}
+        (tmp_path / "test.jsonl").write_text(json.dumps(row))
+        read.append(datasets.load("arc_challenge", tmp_path / "test.jsonl"))
+    assert read[0] == read[1]
+    assert read[0].questions[0].question == "Which?\nA. option 0\nB. option 1\nC. option 2"
+    assert read[0].questions[0].answers == ("B",)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
@@ -124,23 +120,10 @@ def test_the_ten_real_questions() -> None:
     dataset = datasets.load("crag", DATA / "dev_data.jsonl.bz2")
     first, last = dataset.questions[0], dataset.questions[-1]
     assert (len(dataset.questions), len(dataset.passages)) == (9, 34)
-    assert dataset.skipped == ("line 8: its answer is null or `nan`, and there is no alternative",)
+    assert dataset.skipped == ("line 8: no answer says anything",)
     assert {q.split for q in dataset.questions} == {"test"}
-    assert (first.id, first.answers) == ("3dbed55e-66a3-4dcd-907d-096f49387e41", ("yes",))
-    assert first.query_time == "02/28/2024, 10:04:54 PT"
+    assert (first.query_time, first.answers) == ("02/28/2024, 10:04:54 PT", ("yes",))
     assert (last.id, last.answers) == ("1d2e8c37-296a-4309-83a2-e84d66dd4bb0", ("universal pictures",))
-    assert last.question == "is dreamworks animation owned by time warner or universal pictures?"
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="shared/data does not lie beside the repository")
-def test_a_real_page_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("markdownify")
-    monkeypatch.setattr(crag, "page_text", EXTRACTED)
-    with bz2.open(DATA / "dev_data.jsonl.bz2", "rt", encoding="utf-8") as lines:
-        row = json.loads(next(lines))
-    dataset = load_rows(tmp_path, row)
     wikipedia = next(p for p in dataset.passages if p.title == "Microsoft Office 2019 - Wikipedia")
     assert wikipedia.text.startswith("# Microsoft Office 2019")
     assert not any("<script" in p.text or "<div" in p.text for p in dataset.passages)
-    assert dataset.questions[0].context_ids == tuple(p.id for p in dataset.passages)
-    assert len(dataset.passages) == 4  # one page was found twice
