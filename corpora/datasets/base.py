@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field, StrictBool, TypeAdapter, ValidationError, create_model
 
@@ -94,7 +94,9 @@ def load(card: Card, path: Path, prepare: Prepare | None = None, corpus: tuple[P
         corpus_ids={passage.id for passage in corpus} or None,
         answered=not corpus,
     )
-    questions = tuple(replace(question, **question.extra) for question in found.questions)
+    questions = tuple(
+        replace(question, extra=cast(Any, question.extra)["extra"]) for question in found.questions
+    )
     shown = {id: context[id] for question in questions for id in question.context_ids if id in context}
     return Dataset(questions, corpus or tuple(shown.values()), (*skipped, *found.skipped))
 

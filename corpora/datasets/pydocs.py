@@ -17,6 +17,7 @@ from itertools import accumulate, groupby, pairwise, zip_longest
 from pathlib import Path
 from platform import python_version
 from pydoc_data.topics import topics
+from typing import cast
 
 from ragc.corpora.files.records import read_questions
 from ragc.errors import DataError
@@ -225,7 +226,7 @@ def questions() -> tuple[Question, ...]:
     questions = []
     for question in read_questions(_QUESTIONS).questions:
         gold: dict[str, None] = {}
-        for quote in map(str, question.extra["evidence"]):
+        for quote in cast(list[str], question.extra["evidence"]):
             found = [id for id, text in corpus.items() if f" {normalise(quote)} " in text]
             if not found:
                 raise DataError(
