@@ -182,8 +182,8 @@ def read(path: Path, *, home: Path | None = None, progress: Progress | None = No
         if problems:
             raise data_error(str(path), problems)
 
-    stamp = digest([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
-    return StoredCorpus("corpus", stamp, passages, home=home, progress=progress)
+    stamp = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+    return StoredCorpus("corpus", digest(stamp), passages, home=home, progress=progress)
 
 
 def half_of(corpus: Corpus, half: str) -> Corpus:

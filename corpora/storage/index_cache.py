@@ -46,8 +46,8 @@ class IndexFolder(BaseModel):
 
     @property
     def size(self) -> int:
-        """The bytes of its files."""
-        return sum(size for size, _ in self.files.values())
+        """The bytes of the folder."""
+        return sum(size for size, _ in self.files.values()) + (self.path / "index.json").stat().st_size
 
 
 def index_path(kind: str, corpus: str, settings: Mapping[str, Any], home: Path | None = None) -> Path:
