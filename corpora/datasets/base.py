@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import Field, StrictBool, TypeAdapter, ValidationError, create_model
 
 from ragc.corpora.files.records import QuestionRow, read_questions
-from ragc.corpora.files.row import FileRow, short_repr
+from ragc.corpora.files.row import FileRow
 from ragc.corpora.files.rows import rows
 from ragc.corpora.files.values import as_list, is_nothing, value_at
 from ragc.errors import DataError, nearest
@@ -161,6 +161,6 @@ def problems_of(error: ValueError) -> list[str]:
     for part in error.errors(include_url=False)[:20]:
         keys = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in part["loc"])
         what = re.sub(r"^(Input|List|Value error,) | or instance of \w+", "", part["msg"])
-        what = "is missing" if part["type"] == "missing" else f"{what}, found {short_repr(part['input'])}"
+        what = "is missing" if part["type"] == "missing" else f"{what}, found {part['input']!r:.80}"
         problems.append(f"`{''.join(keys).lstrip('.')}` {what}")
     return problems

@@ -11,7 +11,6 @@ from pydantic_core import from_json
 
 from ragc.corpora.datasets.base import Skip, passage_of
 from ragc.corpora.files.records import Words, leaves
-from ragc.corpora.files.row import short_repr
 from ragc.corpora.files.values import as_list
 
 # The letters of options that are numbered.
@@ -120,7 +119,7 @@ def bioasq(values: dict[str, Any], dataset: str) -> dict[str, Any]:
     if row.type == "yesno":
         answers = [str(answer).strip().rstrip(".").lower() for answer in answers]
         if wrong := [answer for answer in answers if answer not in ("yes", "no", "")]:
-            raise ValueError(f"`exact_answer` is {short_repr(wrong[0])}, yes or no is needed")
+            raise ValueError(f"`exact_answer` is {wrong[0]!r:.80}, yes or no is needed")
     snippets = [
         {
             "title": f"PMID {name}" if (name := _last_part(part.document)).isdecimal() else name,
