@@ -5,39 +5,57 @@ markdown    before headings, between blocks, items and rows (`markdown`)
 sections    as markdown, and the title of every chunk names its section
 columns     as markdown, and the title of a chunk that begins inside a table names the columns
 both        as sections and columns
+
+Sizes are counted in tokens of `cl100k_base`, a fixed unit and not the tokenizer of the answering model, so a
+size means the same for every target. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from base64 import b64decode
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import version as version_of
+from importlib.metadata import distribution, version
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from ragc.corpora.chunking import tokens
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
 
 VERSION, MARKDOWN_VERSION = 1, 2
 """Increased whenever the same arguments would give other chunks of text, or of Markdown only."""
 
-METHODS = ("text", "markdown", "sections", "columns", "both")
-
-_NAMED = {"sections": (True, False), "columns": (False, True), "both": (True, True)}
-"""Whether the titles of chunks name sections and columns, by method; none of the others does."""
+METHODS = {
+    "text": (False, False),
+    "markdown": (False, False),
+    "sections": (True, False),
+    "columns": (False, True),
+    "both": (True, True),
+}
+"""The methods, and whether the titles of chunks name sections and columns."""
 
 _SENTENCE = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]++[」』”’]*+")
 _SPACE = re.compile(r"\s+")
+
+# The encoding, a copy in the distribution of litellm, which is not imported, and its pattern of words.
+_FILE = "litellm/litellm_core_utils/tokenizers/9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+_PATTERN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
+    r"|\s*[\r\n]|\s+(?!\S)|\s"
+)
+_BLANKS = re.compile(r"(\s{1000})")
+"""Longer runs of white space overflow the stack of the tokenizer."""
 
 MAX_NAME = 200
 """The most characters of a heading, and of the columns of a table, that a title names."""
 
 _FRONT = re.compile(r"\A---\n[A-Za-z_][\w-]*[ \t]*:.*\n(?:.*\n){0,200}?(?:---|\.\.\.)(?:\n|\Z)")
 _LINE = re.compile(r"\r\n?|\n")
-_CELLS = re.compile(r"(?<!\\)\|")
 _MARKUP = re.compile(r"[*`]|!?\[([^\]]*)\]\([^)]*\)")
 _BLOCKS = frozenset(
     (
@@ -70,21 +88,22 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
 
     Raises UnknownName unless `by` is one of `METHODS`, UsageError unless `size >= 1` and `0 <= overlap < 1`.
     """
-    check(by)
-    check_size(size, overlap)
+    _check(size, overlap, by)
     # No token is shorter than a byte, so few texts are counted.
-    if len(passage.text.encode("utf-8", "surrogatepass")) <= size or tokens.count(passage.text) <= size:
+    if len(passage.text.encode()) <= size or count(passage.text) <= size:
         return (passage,)
     markdown = Markdown("" if by == "text" else passage.text, size)
     return tuple(
         replace(
             passage,
             id=f"{passage.id}#{n}",
-            title=markdown.title(passage.title, start, *_NAMED.get(by, (False, False))),
+            title=markdown.title(passage.title, start, *METHODS[by]),
             text=passage.text[start:end],
             start=start,
         )
-        for n, (start, end) in enumerate(Cutter(passage.text, size, int(overlap * size), markdown).spans)
+        for n, (start, end) in enumerate(
+            Cutter(passage.text, size, int(overlap * size), markdown).spans or [(0, 0)]
+        )
     )
 
 
@@ -92,55 +111,37 @@ def titled(by: str, *, sections: bool | None = None, columns: bool | None = None
     """Returns the method `by` with other titles of chunks; None leaves what it does. Of `text` it makes
     `markdown` or one with titles.
     """
-    before = _NAMED.get(by, (False, False))
+    before = METHODS[by]
     named = (before[0] if sections is None else sections, before[1] if columns is None else columns)
-    return (
-        by
-        if named == before
-        else next((name for name, names in _NAMED.items() if names == named), "markdown")
-    )
+    return by if named == before else next(name for name in reversed(METHODS) if METHODS[name] == named)
 
 
 def settings(size: int | None, overlap: float, by: str = "text") -> list[str | int | float]:
-    """Returns the chunk settings for fingerprints; empty if passages are not cut (`size` None).
+    """Returns the chunk settings for fingerprints, what the chunks depend on; empty if passages are not cut
+    (`size` None).
 
     Raises UnknownName and UsageError as `chunk_passage` does.
     """
-    check(by)
+    _check(size, overlap, by)
     if size is None:
         return []
-    check_size(size, overlap)
-    return [size, float(overlap), *version(by)]
+    markdown = [by, VERSION, MARKDOWN_VERSION, version("markdown-it-py")]
+    return [size, float(overlap), *([VERSION] if by == "text" else markdown)]
 
 
-def check(by: str) -> None:
-    """Raises UnknownName unless `by` is one of `METHODS`."""
+def _check(size: int | None, overlap: float, by: str) -> None:
     if by not in METHODS:
         raise UnknownName("way to cut passages", by, METHODS)
-
-
-def check_size(size: int, overlap: float) -> None:
-    """Raises UsageError unless `size >= 1` and `0 <= overlap < 1`."""
-    if size < 1:
+    if size is not None and size < 1:
         raise UsageError(f"A chunk needs a size of at least 1 token, got {size}.")
-    if not 0 <= overlap < 1:
+    if size is not None and not 0 <= overlap < 1:
         raise UsageError(
             f"The overlap is the share of a chunk that the next one repeats: 0 <= overlap < 1, got {overlap}."
         )
 
 
-def version(by: str = "text") -> list[str | int]:
-    """Returns what the chunks of a method depend on; JSON values for a fingerprint.
-
-    For `text` it is `[VERSION]`, else also the method and the version of the parser. Raises UnknownName as
-    `chunk_passage` does.
-    """
-    check(by)
-    return [VERSION] if by == "text" else [by, VERSION, MARKDOWN_VERSION, version_of("markdown-it-py")]
-
-
 class Cutter:
-    """Cuts one text into `spans`, the first and last-plus-one character of every chunk.
+    """Cuts one text into `spans`, the first and last-plus-one character of every chunk, none of a blank text.
 
     The boundaries of `markdown` are preferred to those of plain text. A chunk at best repeats text from one
     of its blocks on, and nothing before a heading.
@@ -148,7 +149,7 @@ class Cutter:
 
     def __init__(self, text: str, size: int, repeated: int, markdown: Markdown) -> None:
         self.text, self.size, self.repeated, self.markdown = text, size, repeated, markdown
-        self.length, self.starts = len(text.rstrip()), tokens.starts(text)
+        self.length, self.starts = len(text.rstrip()), token_starts(text)
         gaps = [(match.start(), match.end(), match.group().count("\n")) for match in _SPACE.finditer(text)]
         self.words = [0, *(end for _, end, _ in gaps)]
         before = {end: start for start, end, _ in gaps}  # the end of the text before a start
@@ -168,7 +169,6 @@ class Cutter:
                 start, done = self._next(start, end), end
             else:  # the repeated text leaves no space for new text
                 start = skip_blanks(text, done)
-        self.spans = self.spans or [(0, 0)]
 
     def _end(self, start: int, done: int) -> int:
         """Returns the end of the chunk from `start`, after `done`; 0 if nothing after `done` fits."""
@@ -179,7 +179,7 @@ class Cutter:
             end = self._boundary(start, done, min(limit, self.length))
             if end <= max(start, done) or self.text[done:end].isspace():
                 break
-            if tokens.count(self.text[start:end]) <= self.size:
+            if count(self.text[start:end]) <= self.size:
                 return end
             # Cut out of its text, a chunk can have more tokens than it had there.
             budget = min(budget, bisect_left(self.starts, end) - first) - 1
@@ -210,7 +210,7 @@ class Cutter:
         low = max([low, *self.markdown.headings[: bisect_right(self.markdown.headings, new)][-1:]])
         for places in (self.markdown.blocks, self.words, self.starts):
             for position in places[bisect_left(places, low) : bisect_left(places, end)]:
-                if tokens.count(self.text[position:end]) <= self.repeated and not any(
+                if count(self.text[position:end]) <= self.repeated and not any(
                     first < position < last for first, last, _ in self.markdown.solid
                 ):
                     return position
@@ -248,10 +248,10 @@ class Markdown:
                 self._paths.append(tuple(filter(None, section.values())))
                 joined.add(following)
             elif token.type == "table_open":
-                header = _CELLS.split(text[start : lines[token.map[0] + 1]].strip().strip("|"))
+                header = re.split(r"(?<!\\)\|", text[start : lines[token.map[0] + 1]].strip().strip("|"))
                 names = filter(None, (" ".join(cell.replace("\\|", "|").split()) for cell in header))
                 self.solid.append((start, following, ", ".join(names)[:MAX_NAME]))
-                inside = range(start + 1, following if tokens.count(text[start:following]) <= size else 0)
+                inside = range(start + 1, following if count(text[start:following]) <= size else 0)
             elif token.type in ("fence", "code_block"):
                 self.solid.append((start, following, ""))
             if start not in joined and start not in inside:
@@ -281,8 +281,8 @@ def _parser() -> Any:
     from markdown_it import MarkdownIt
 
     # Lists within each other are parsed to a depth of 30.
-    parser = MarkdownIt("commonmark", {"maxNesting": 60}).enable("table")
-    parser.disable(["inline", "reference", "blockquote"])
+    parser = MarkdownIt("commonmark", {"maxNesting": 60})
+    parser.enable("table").disable(["inline", "reference", "blockquote"])
     parser.parse("ready")  # compiles its rules, which is not safe in two threads at once
     return parser
 
@@ -291,3 +291,39 @@ def skip_blanks(text: str, place: int) -> int:
     """Returns the first character from `place` on that is not white space."""
     match = _SPACE.match(text, place)
     return match.end() if match else place
+
+
+def count(text: str) -> int:
+    """Returns the number of tokens of `text`; markers such as `<|endoftext|>` count as plain text."""
+    return len(_encode(text))
+
+
+def token_starts(text: str) -> list[int]:
+    """Returns the character offset at which each token of `text` begins, in order, not decreasing.
+
+    A token that begins inside a character has the offset of that character.
+    """
+    return list(encoding().decode_with_offsets(_encode(text))[1])
+
+
+def _encode(text: str) -> list[int]:
+    return [token for part in _BLANKS.split(text) for token in encoding().encode_ordinary(part)]
+
+
+@cache
+def encoding() -> Any:
+    """Returns the encoding, loaded by the first call.
+
+    Raises UsageError if the installed litellm does not have its unchanged file.
+    """
+    import tiktoken
+
+    file = Path(str(distribution("litellm").locate_file(_FILE)))
+    content = file.read_bytes() if file.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != _SHA256:
+        raise UsageError(
+            "Chunk sizes are counted with cl100k_base, which the litellm distribution carries, but there is "
+            f"no unchanged {_FILE} in it. Reinstall litellm; nothing is downloaded for this."
+        )
+    ranks = {b64decode(token): int(rank) for token, rank in map(bytes.split, content.splitlines())}
+    return tiktoken.Encoding("cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})

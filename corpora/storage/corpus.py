@@ -6,19 +6,31 @@ then memory-mapped, and so are its chunks. Both give the same passages and finge
 
 from __future__ import annotations
 
+import hashlib
 import random
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora.chunking import chunk
-from ragc.corpora.files.records import content_fingerprint, data_error, passages_of, read_corpus
+from ragc.corpora.files.records import content_fingerprint, data_error, passages_of, read_corpus, record_line
 from ragc.corpora.storage.index_cache import Step, open_or_build
-from ragc.corpora.storage.passages import FORMAT, StoredPassages, write
 from ragc.errors import DataError
 from ragc.records import Passage
+
+# Of stored passages: the version of the format, and two files. TEXT has one passage a line, the bytes whose
+# SHA-256 is the fingerprint. ROWS has where each line ends, the keys of the ids in ascending order, and the
+# position of the passage of each.
+FORMAT, TEXT, ROWS = 3, "passages.jsonl", "rows.npy"
+EMPTY = "holds no passage, so nothing could be found in it"
 
 STORED_FROM = 2**16
 """The bytes from which passages are stored on disk; fewer are read and indexed in less than .1 s."""
@@ -33,13 +45,10 @@ class Corpus:
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self.passages: Sequence[Passage] = tuple(passages)
-        if not self.passages:
-            raise DataError("corpus", ["holds no passage, so nothing could be found in it"])
         ids = Counter(passage.id for passage in self.passages)
-        if repeated := {id: n for id, n in ids.items() if n > 1}:
-            raise data_error(
-                "corpus", [f"the id {id!r} belongs to {n} passages" for id, n in repeated.items()]
-            )
+        repeated = [f"the id {id!r} belongs to {n} passages" for id, n in ids.items() if n > 1]
+        if repeated or not ids:
+            raise data_error("corpus", repeated or [EMPTY])
         self.fingerprint = content_fingerprint(self.passages)
         self._by_id = {passage.id: passage for passage in self.passages}
 
@@ -55,34 +64,86 @@ class Corpus:
         return tuple(cut(self.passages, chunk_size, overlap, by))
 
 
-class StoredCorpus(Corpus):
-    """The passages that `folder` stores, each read on access; their chunks are stored under `home`."""
+class StoredCorpus(Corpus, Sequence[Passage]):
+    """Passages on disk, each read on access: the index of `kind` under the key `source`. Thread-safe.
 
-    def __init__(self, folder: Path, *, home: Path | None = None) -> None:
-        self.passages = self._stored = StoredPassages(folder)
-        self.fingerprint, self._home = self._stored.fingerprint, home
+    They are written first if they are missing, from what `passages` yields, which counts its steps; so are
+    their chunks, under `home` too. Raises SourceError if the disk cannot be written.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        source: str,
+        passages: Callable[[Step], Iterable[Passage]],
+        *,
+        home: Path | None,
+        chunking: Sequence[str | int | float] = (),
+        total: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        index = open_or_build(
+            kind,
+            source,
+            {"format": FORMAT, "cut": chunking},
+            lambda folder, step: _write(folder, passages(step)),
+            home=home,
+            total=total,
+            progress=progress,
+        )
+        self.passages, self.fingerprint, self._home = self, index.files[TEXT][1], home
+        ends, self._ids, self._positions = np.load(index.path / ROWS, mmap_mode="r")
+        # As memoryviews: reading single items of a numpy array takes several times as long.
+        self._ends, self._text = ends.data, np.memmap(index.path / TEXT, mode="r").data
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return tuple(self[position] for position in range(*at.indices(len(self))))
+        position = range(len(self))[at]
+        line = self._text[self._ends[position - 1] if position else 0 : self._ends[position]]
+        return Passage(*orjson.loads(line)[1:])
 
     def find(self, id: str) -> Passage | None:
-        """Returns the uncut passage with that id; None if there is none."""
-        return self._stored.find(id)
+        """Returns the passage with that id; None if there is none."""
+        at = int(np.searchsorted(self._ids, np.uint64(key(id))))
+        passage = self[int(self._positions[at])] if at < len(self) else None
+        return passage if passage is not None and passage.id == id else None
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
         """Returns the passages in chunks of at most `chunk_size` tokens; uncut if that is None."""
         if chunk_size is None:
-            return self.passages
-
-        return StoredPassages(
-            open_or_build(
-                "chunks",
-                self.fingerprint,
-                {"format": FORMAT, "cut": chunk.settings(chunk_size, overlap, by)},
-                lambda folder, step: write(
-                    folder, cut(self.passages, chunk_size, overlap, by, step), lambda n: None
-                ),
-                home=self._home,
-                total=len(self.passages),
-            ).path
+            return self
+        return StoredCorpus(
+            "chunks",
+            self.fingerprint,
+            lambda step: cut(self, chunk_size, overlap, by, step),
+            home=self._home,
+            chunking=chunk.settings(chunk_size, overlap, by),
+            total=len(self),
         )
+
+
+def key(text: str) -> int:
+    """Returns 64 bits of a digest of `text`, by which ids and terms are found in sorted arrays on disk."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def _write(folder: Path, passages: Iterable[Passage]) -> None:
+    ends, ids, repeated = array("Q"), dict[int, int](), list[str]()
+    with (folder / TEXT).open("wb") as file:
+        for position, passage in enumerate(passages):
+            file.write(record_line(passage))
+            ends.append(file.tell())
+            if ids.setdefault(key(passage.id), position) != position:
+                repeated.append(f"the id {passage.id!r} belongs to several passages")
+    if repeated or not ids:
+        raise DataError("corpus", repeated or [EMPTY])
+    keys = np.fromiter(ids, np.uint64, len(ids))
+    order = np.argsort(keys)
+    np.save(folder / ROWS, np.stack([np.frombuffer(ends, np.uint64), keys[order], order.astype(np.uint64)]))
 
 
 def cut(
@@ -101,15 +162,7 @@ def corpus_of(passages: Corpus | Iterable[Passage], *, home: Path | None = None)
     corpus = passages if isinstance(passages, Corpus) else Corpus(passages)
     if corpus is passages or sum(len(passage.text) for passage in corpus.passages) < STORED_FROM:
         return corpus
-
-    index = open_or_build(
-        "corpus",
-        corpus.fingerprint,
-        {"format": FORMAT},
-        lambda folder, step: write(folder, corpus.passages, step),
-        home=home,
-    )
-    return StoredCorpus(index.path, home=home)
+    return StoredCorpus("corpus", corpus.fingerprint, lambda step: corpus.passages, home=home)
 
 
 def read(path: Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
@@ -122,19 +175,15 @@ def read(path: Path, *, home: Path | None = None, progress: Progress | None = No
     stats = [(str(file.resolve()), file.stat()) for file in files]
     if sum(stat.st_size for _, stat in stats) < STORED_FROM:
         return Corpus(read_corpus(path))
+    problems: list[str] = []
 
-    def build(folder: Path, step: Step) -> None:
-        problems: list[str] = []
-        try:
-            write(folder, passages_of(path, problems), step)
-        except DataError as error:
-            raise data_error(str(path), problems or error.problems) from None
+    def passages(step: Step) -> Iterator[Passage]:
+        yield from cut(passages_of(path, problems), None, 0, "", step)
         if problems:
             raise data_error(str(path), problems)
 
-    stamp = digest([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
-    index = open_or_build("corpus", stamp, {"format": FORMAT}, build, home=home, progress=progress)
-    return StoredCorpus(index.path, home=home)
+    stamp = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+    return StoredCorpus("corpus", digest(stamp), passages, home=home, progress=progress)
 
 
 def half_of(corpus: Corpus, half: str) -> Corpus:
@@ -152,15 +201,14 @@ def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[st
 
     Fewer if there are fewer. The same arguments give the same passages in the same order.
     """
-    pick = random.Random(seed)
-    swaps: dict[int, int] = {}  # a lazy Fisher-Yates shuffle
-    sampled: list[Passage] = []
-    for at in range(len(passages)):
-        if len(sampled) >= n:
-            break
-        chosen = pick.randrange(at, len(passages))
-        passage = passages[swaps.get(chosen, chosen)]
-        swaps[chosen] = swaps.get(at, at)
-        if passage.id not in exclude and passage.parent not in exclude:
-            sampled.append(passage)
-    return tuple(sampled)
+    wanted = (p for p in _shuffled(passages, seed) if p.id not in exclude and p.parent not in exclude)
+    return tuple(islice(wanted, n))
+
+
+def _shuffled(passages: Sequence[Passage], seed: str) -> Iterator[Passage]:
+    """Yields the passages in random order, by a lazy Fisher-Yates shuffle."""
+    pick, swaps = random.Random(seed), dict[int, int]()
+    for place in range(len(passages)):
+        chosen = pick.randrange(place, len(passages))
+        yield passages[swaps.get(chosen, chosen)]
+        swaps[chosen] = swaps.get(place, place)

@@ -1,7 +1,7 @@
 """The cache of indexes on disk: built once, opened by any number of processes.
 
     <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
-        index.json      what it is, and the size of every other file; written last
+        index.json      what it is, and size and digest of every other file; written last
         ...             the files of the builder of that kind
     <cache home>/indexes/<kind>/<digest>.lock               held while one process builds
     <cache home>/indexes/<kind>/<digest>.building-*/        an unfinished one; the next builder removes it
@@ -14,17 +14,16 @@ files of another size, is built again.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
-from pydantic import BaseModel
+from filelock import FileLock
+from pydantic import BaseModel, Field
 
-from ragc.core.digest import digest
+from ragc.core.digest import digest, file_digest
 from ragc.core.files import PRIVATE_FILE, cache_home, make_private
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import SourceError
@@ -33,22 +32,22 @@ Step = Callable[[int], None]
 """Reports that so many more steps are done."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFolder:
-    """An index that is ready: its folder, the bytes of its files, and whether this call built it."""
+class IndexFolder(BaseModel):
+    """An index that is ready: its folder, and whether this call built it.
 
-    path: Path
-    size: int
-    built: bool
+    `about` has the kind, the fingerprint of the corpus and the settings; `files` the size in bytes and the
+    SHA-256 of each file, by its path in the folder.
+    """
 
+    about: list[Any]
+    files: dict[str, tuple[int, str]]
+    path: Path = Field(default=Path(), exclude=True)
+    built: bool = Field(default=False, exclude=True)
 
-class _Manifest(BaseModel):
-    """What an index is, and the size in bytes of each file by its path in the folder."""
-
-    kind: str
-    corpus: str
-    settings: dict[str, Any]
-    files: dict[str, int]
+    @property
+    def size(self) -> int:
+        """The bytes of the folder."""
+        return sum(size for size, _ in self.files.values()) + (self.path / "index.json").stat().st_size
 
 
 def index_path(kind: str, corpus: str, settings: Mapping[str, Any], home: Path | None = None) -> Path:
@@ -77,21 +76,16 @@ def open_or_build(
     and `progress` shows a note. Errors of `build` are raised, and nothing is left. Raises SourceError if the
     disk cannot be written.
     """
-    path = index_path(kind, corpus, settings, home)
-    if (size := _size(path)) is not None:
-        return IndexFolder(path, size, built=False)
-    listener = progress or SILENT
+    path, listener = index_path(kind, corpus, settings, home), progress or SILENT
+    if index := _ready(path):
+        return index
     try:
         make_private(path.parent)
-        lock = FileLock(f"{path}.lock", mode=PRIVATE_FILE)
-        try:
-            locked = lock.acquire(timeout=0)
-        except Timeout:
-            listener.note(f"another process builds the {kind} index {path.name}; waiting for it")
-            locked = lock.acquire()
-        with locked:
-            if (size := _size(path)) is not None:
-                return IndexFolder(path, size, built=False)
+        if any(path.parent.glob(f"{path.name}.building-*")):
+            listener.note(f"the {kind} index {path.name} is being built, or its builder was stopped; waiting")
+        with FileLock(f"{path}.lock", mode=PRIVATE_FILE):
+            if index := _ready(path):
+                return index
             for unfinished in path.parent.glob(f"{path.name}.building-*"):
                 shutil.rmtree(unfinished, ignore_errors=True)
             if path.exists() or path.is_symlink():
@@ -100,20 +94,24 @@ def open_or_build(
                     f"the {kind} index {path.name} is damaged; it is built again, and is now {aside}"
                 )
             listener.phase(f"index {kind}", total, "passages")
-            work = Path(tempfile.mkdtemp(prefix=f"{path.name}.building-", dir=path.parent))
-            try:
+            with TemporaryDirectory(
+                prefix=f"{path.name}.building-", dir=path.parent, ignore_cleanup_errors=True
+            ) as unfinished_folder:
+                work = Path(unfinished_folder)
                 build(work, listener.step)
-                sizes = {
-                    file.relative_to(work).as_posix(): file.stat().st_size
-                    for file in work.rglob("*")
-                    if file.is_file()
-                }
-                manifest = _Manifest(kind=kind, corpus=corpus, settings=dict(settings), files=sizes)
-                (work / "index.json").write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
+                index = IndexFolder(
+                    about=[kind, corpus, dict(settings)],
+                    files={
+                        file.relative_to(work).as_posix(): (file.stat().st_size, file_digest(file))
+                        for file in work.rglob("*")
+                        if file.is_file()
+                    },
+                    path=path,
+                    built=True,
+                )
+                (work / "index.json").write_text(index.model_dump_json(indent=2), encoding="utf-8")
                 work.rename(path)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-            return IndexFolder(path, _size(path) or 0, built=True)
+            return index
     except OSError as error:
         raise SourceError(
             f"The {kind} index could not be written to {path}: {error.strerror or error}. Make room or grant "
@@ -121,13 +119,12 @@ def open_or_build(
         ) from error
 
 
-def _size(path: Path) -> int | None:
-    """Returns the bytes of the index at `path`; None if it is missing or damaged."""
+def _ready(path: Path) -> IndexFolder | None:
+    """Returns the index at `path`; None if it is missing, damaged, or another one."""
     try:
-        content = (path / "index.json").read_bytes()
-        manifest = _Manifest.model_validate_json(content)
-        sizes = {name: (path / name).stat().st_size for name in manifest.files}
+        index = IndexFolder.model_validate_json((path / "index.json").read_bytes())
+        is_whole = all((path / name).stat().st_size == size for name, (size, _) in index.files.items())
     except (OSError, ValueError):
         return None
-    described = index_path(manifest.kind, manifest.corpus, manifest.settings, path.parent.parent)
-    return len(content) + sum(sizes.values()) if described == path and sizes == manifest.files else None
+    index.path, index.built = path, False
+    return index if is_whole and digest(index.about)[:32] == path.name else None

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragc.corpora.sources.terms import passage_terms, query_terms
-from ragc.corpora.storage.passages import key, map_array, save_array
+from ragc.corpora.storage.corpus import key
 from ragc.records import Hit, Passage
 
 FORMAT = 2
@@ -48,12 +48,14 @@ class Bm25Index:
     @classmethod
     def open(cls, folder: Path, passages: Sequence[Passage]) -> Bm25Index:
         """Opens the index of `passages` in `folder`, memory-mapped."""
-        return cls(passages, {name: map_array(folder / name, dtype) for name, dtype in _ARRAYS.items()})
+        return cls(
+            passages, {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _ARRAYS}
+        )
 
     def save(self, folder: Path) -> None:
         """Writes the index into `folder`. Raises OSError."""
         for name, dtype in _ARRAYS.items():
-            save_array(folder / name, self.arrays[name].astype(dtype, copy=False))
+            np.save(folder / f"{name}.npy", self.arrays[name].astype(dtype, copy=False))
 
     def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits with a score above 0, best first, ties by passage id."""

@@ -21,9 +21,8 @@ from ragc.core.extras import require
 from ragc.core.progress import Progress
 from ragc.corpora.embed import Embedder, Vectors, passage_text
 from ragc.corpora.sources.chunked import ChunkedSource
-from ragc.corpora.storage.corpus import Corpus
+from ragc.corpora.storage.corpus import Corpus, key
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
-from ragc.corpora.storage.passages import key, map_array, save_array
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 
@@ -141,7 +140,10 @@ class DenseSource(ChunkedSource):
                 f"The dense index in {folder} cannot be read ({str(error).strip()[-200:]}). Delete the "
                 "folder to have it built again."
             ) from error
-        return index, map_array(folder / "positions", np.int64), map_array(folder / "starts", np.int64)
+        positions, starts = (
+            np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("positions", "starts")
+        )
+        return index, positions, starts
 
     def _write(self, folder: Path, step: Step) -> None:
         """Writes one vector a text, in the order of first appearance; a graph is built by one thread, so that
@@ -177,8 +179,8 @@ class DenseSource(ChunkedSource):
             step(sum(map(len, block)))
         with (folder / _FILE).open("wb") as file:  # FAISS's own file only prints that a full disk refused
             faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
-        save_array(folder / "positions", np.concatenate(groups))
-        save_array(folder / "starts", np.cumsum([0, *map(len, groups)]))
+        np.save(folder / "positions.npy", np.concatenate(groups))
+        np.save(folder / "starts.npy", np.cumsum([0, *map(len, groups)]))
 
 
 def nearest(

@@ -109,9 +109,3 @@ def counting(counters: Counters) -> Iterator[Counters]:
 
 passed: ContextVar[list[float] | None] = ContextVar("ragc_passed", default=None)
 """The seconds that requests of the question, or of the branch of it, took when they were sent and not now."""
-
-
-def pass_time(seconds: float, waited: float) -> None:
-    """Lets the `seconds` that a replayed request took pass, less those `waited` for it."""
-    if (question := passed.get()) is not None:
-        question.append(max(0.0, seconds - waited))

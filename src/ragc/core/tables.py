@@ -265,13 +265,13 @@ def read(
         try:
             return model.model_validate(left, context={CODE: code, ACCEPTED: accepted}), found
         except ValidationError as error:
-            fresh = list(problems(error, table))
-        for one in fresh:
-            keys, is_missing = one.keys[len(table) :], one.message.startswith("is missing")
-            if is_missing and one.example is None:
+            wrong = list(problems(error, table))
+        for part in wrong:
+            keys, is_missing = part.keys[len(table) :], part.message.startswith("is missing")
+            if is_missing and part.example is None:
                 keys = keys[:-1]
-            repair(left, keys, one.example if is_missing else None)
-        found += [one for one in fresh if one.keys not in [before.keys for before in found]]
+            repair(left, keys, part.example if is_missing else None)
+        found += [part for part in wrong if part.keys not in [before.keys for before in found]]
     raise UsageError("; ".join(map(str, found)))
 
 

@@ -157,8 +157,8 @@ def read_tables(text: str, sets: Sequence[str], where: str) -> Written:
     try:
         written = Written(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        advice = "quote texts, write true and false in lower case, and each key once"
-        raise RecipeError(where, [f"this is not TOML: {error}; {advice}"]) from None
+        problem = f"{error}; quote texts, write true and false in lower case, and each key once"
+        raise RecipeError(where, [f"this is not TOML: {problem}"]) from None
     for expression in sets:
         written.sets.append(_override(written.values, expression, where))
     return written

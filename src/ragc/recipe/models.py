@@ -65,7 +65,6 @@ from ragc.targets.options import EFFORTS, TargetSpec
 if TYPE_CHECKING:
     from ragc.metrics.limits import CostLimit
 
-_MAX_SEED = 2**32 - 1
 _STORAGE = r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$"
 _WORKERS = r"^(ray|[\w.-]+:[0-9]{1,5})$"
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
@@ -462,7 +461,7 @@ class Recipe(PlacedTable):
         "beside the recipe, such as my_module:MyProgram.",
         examples=["vanilla"],
     )
-    seed: Annotated[Whole, Field(le=_MAX_SEED)] = Field(
+    seed: Annotated[Whole, Field(le=2**32 - 1)] = Field(
         default=0, description="Seed of every random choice. From 0 to 4294967295."
     )
     concurrency: Limit = Field(
@@ -545,8 +544,11 @@ class Recipe(PlacedTable):
     def needs_train(self) -> bool:
         """Whether what is searched is made of train questions."""
         search = self.search
-        shown = search.demos and set(search.demo_kinds) - {CROSS}
-        return bool(shown or search.instructions or search.optimizer != OWN_OPTIMIZER)
+        return bool(
+            (search.demos and set(search.demo_kinds) - {CROSS})
+            or search.instructions
+            or search.optimizer != OWN_OPTIMIZER
+        )
 
     def identity(self) -> str:
         """Returns the text that identifies a study of this recipe: everything except what may change on

@@ -47,7 +47,6 @@ STUDY_CONTEXT_TOKENS = 3000
 MAX_SETTINGS = 32_767
 """Most settings of a grid, and most questions: what 16 bits hold."""
 
-_DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 _EXAMPLES = {
     "targets": 'with kind = "embedded", "vllm" or "hosted"',
     "sources": 'with kind = "bm25" and a corpus',
@@ -411,7 +410,8 @@ def _in_grid(name: str, value: Any, own: Mapping[str, Knob], search: Search) -> 
 
 def named_files(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     """Yields every file or address that a recipe names, with its keys."""
-    named: list[tuple[Keys, Any]] = [(("data", key), getattr(recipe.data, key)) for key in _DATA_FILES]
+    files = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
+    named: list[tuple[Keys, Any]] = [(("data", key), getattr(recipe.data, key)) for key in files]
     named += [(("sources", name, "corpus"), source.corpus) for name, source in recipe.sources.items()]
     for name, target in recipe.targets.items():
         record = TARGETS.loaded(target.kind)

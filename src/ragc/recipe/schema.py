@@ -27,14 +27,13 @@ _OTHERS = r"@([0-9]+|[^k].*)$|:"
 
 def json_schema() -> dict[str, Any]:
     """Returns the schema of a recipe as parsed TOML."""
-    model = create_model(
+    schema = create_model(
         "Recipe",
         __base__=Recipe,
         __doc__=Recipe.__doc__,
         sources=_tables("sources", SOURCES, SourceSpec),
         targets=_tables("targets", TARGETS, TargetSpec),
-    )
-    schema = model.model_json_schema()
+    ).model_json_schema()
     for name in ("sources", "targets"):  # conditions, whose errors name the right key
         union = schema["properties"][name]["additionalProperties"]
         own = {"kind": {"type": "string", "pattern": ":", "description": "A class of your own, module:name."}}

@@ -40,5 +40,6 @@ def _found(text: str, keys: Keys) -> str:
     login = "://" in text and mask_addresses(text) != text
     if not (secret or login or holds_key(text) or (keys[-1] == "base_url" and "@" in text)):
         return ""
-    way = "name that in api_key_env" if family == "targets" else "leave it out"
-    return f"{dotted(keys)} holds a secret, and recipes are passed on; use an environment variable and {way}"
+    return f"{dotted(keys)} holds a secret, and recipes are passed on; use an environment variable and " + (
+        "name that in api_key_env" if family == "targets" else "leave it out"
+    )

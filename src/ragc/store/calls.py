@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import diskcache
 
@@ -53,9 +53,9 @@ class CallStore:
         self.where = str(directory or "memory")
         self._limit = memory
         self._memory: dict[str, str] = {}
-        self._in_flight: dict[str, asyncio.Task[Any] | Future[Any]] = {}
+        self._in_flight: dict[str, Future[Any]] = {}
         self._lock = threading.Lock()
-        self._written: asyncio.Future[None] | None = None
+        self._written: asyncio.Task[None] | None = None
         self._rows = None if directory is None else _opened(directory)
         self._unwritten: dict[str, bytes] = {}
         self._writing = threading.Lock()
@@ -93,19 +93,13 @@ class CallStore:
             self._flush()
             return
         if self._written is None:
-            self._written = asyncio.Future()
+            self._written = asyncio.ensure_future(self._write_together())
             self._written.add_done_callback(_retrieve)
-            self._written.get_loop().call_soon(self._write_together, self._written)
         await asyncio.shield(self._written)
 
-    def _write_together(self, written: asyncio.Future[None]) -> None:
+    async def _write_together(self) -> None:
         self._written = None
-        try:
-            self._flush()
-        except BaseException as error:  # passed on to all who wait
-            written.set_exception(error)
-        else:
-            written.set_result(None)
+        self._flush()
 
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
@@ -134,42 +128,43 @@ class CallStore:
             return await event_loop.on_loop(self.get_or_make(key, make, read, write))
         with self._lock:
             flight = self._in_flight.get(key)
-            first = flight is None
-            if flight is None:
-                work = self._find_or_make(key, make, read, write) if event_loop.is_on_loop() else None
-                flight = Future[Any]() if work is None else asyncio.ensure_future(work)
-                self._in_flight[key] = flight
-        if not first:
-            value, _ = await event_loop.wait(_landed(flight))
-            return value, True
-        if isinstance(flight, asyncio.Task):
-            flight.add_done_callback(lambda done: self._in_flight.pop(key))
-            flight.add_done_callback(_retrieve)
-            return cast("tuple[T, bool]", await asyncio.shield(flight))
-        flight.set_running_or_notify_cancel()
-        try:
-            flight.set_result(await self._find_or_make(key, make, read, write))
-        except BaseException as error:
-            flight.set_exception(error)
-        del self._in_flight[key]
-        return cast("tuple[T, bool]", flight.result())
+            if is_first := flight is None:
+                flight = self._in_flight[key] = Future[Any]()
+        if not is_first:
+            return await event_loop.wait(_landed(flight)), True
+        work = self._find_or_make(key, flight, make, read, write)
+        if not event_loop.is_on_loop():
+            return await work
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(_retrieve)
+        return await asyncio.shield(task)
 
     async def _find_or_make(
         self,
         key: str,
+        flight: Future[Any],
         make: Callable[[], Awaitable[T]],
         read: Callable[[str], T | None],
         write: Callable[[T], str],
     ) -> tuple[T, bool]:
-        text = await self.read(key)
-        if text is not None and (value := read(text)) is not None:
+        """Does what `get_or_make` does for the first of concurrent callers; the others await `flight`."""
+        flight.set_running_or_notify_cancel()
+        try:
+            text = await self.read(key)
+            value = None if text is None else read(text)
+            cached = value is not None
+            if text is None or value is None:
+                value = await make()
+                text = write(value)
+                await self.write(key, text)
             self._remember(key, text)
-            return value, True
-        made = await make()
-        text = write(made)
-        await self.write(key, text)
-        self._remember(key, text)
-        return made, False
+            flight.set_result(value)
+            return value, cached
+        except BaseException as error:
+            flight.set_exception(error)
+            raise
+        finally:
+            del self._in_flight[key]
 
     async def settle(self) -> None:
         """Waits until no call is in flight."""
@@ -230,7 +225,7 @@ def _row(key: str, text: str) -> bytes:
     return f"{digest([key, text])[:32]} {text}".encode()
 
 
-async def _landed(flight: asyncio.Task[Any] | Future[Any]) -> Any:
+async def _landed(flight: Future[Any]) -> Any:
     return await asyncio.shield(asyncio.wrap_future(flight))
 
 

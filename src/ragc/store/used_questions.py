@@ -204,14 +204,14 @@ class UsedQuestions(sqlite3.Connection):
         Uses of exactly one of the sets in `own` are left out: they are by the same study, or by one that adds
         no risk.
         """
-        found = self.execute(
+        rows = self.execute(
             """SELECT question, CASE WHEN min(role) < max(role) THEN 'train and dev' ELSE min(role) END
             FROM members JOIN searches USING (questions)
             WHERE questions NOT IN (SELECT value FROM json_each(?))
             AND question IN (SELECT value FROM json_each(?)) GROUP BY question""",
             (json.dumps([_set_digest(each) for each in own]), json.dumps(list(questions))),
         )
-        return dict(found)
+        return dict(rows)
 
     def count(self, scores: ShownScores) -> TestUse:
         """Counts the test use that shows `scores`."""

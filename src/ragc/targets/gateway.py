@@ -293,7 +293,8 @@ class Gateway:
         reply = value if isinstance(value, Reply) else Reply("")
         if cached:
             reply = replace(reply, usd=priced(target, reply))
-            counters.pass_time(reply.seconds, time.monotonic() - began)
+            if (passed := counters.passed.get()) is not None:  # the time that it took passes, less the wait
+                passed.append(max(0.0, reply.seconds - (time.monotonic() - began)))
         self._charge(key, reply, target, cached=cached)
         if isinstance(value, Refusal):
             raise RequestRefused(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.core.text import repair_surrogates
-from ragc.corpora.chunking import chunk, tokens
+from ragc.corpora.chunking import chunk
 from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
@@ -29,18 +28,18 @@ SENTENCE = "Some plain words stand here. "
 
 def check_chunks(text: str, size: int, overlap: float, chunks: tuple[Passage, ...]) -> None:
     """Asserts what cutting promises of chunks, whatever the text; `text` has the id p and the title Title."""
-    if tokens.count(text) <= size:
+    if chunk.count(text) <= size:
         assert chunks == (Passage("p", "Title", text),)
         return
     done = 0
     for n, part in enumerate(chunks):
         assert (part.id, part.parent) == (f"p#{n}", "p")
         assert text[part.start : part.start + len(part.text)] == part.text == part.text.strip()
-        assert tokens.count(part.text) <= size or (len(part.text) == 1 and size < 4)
+        assert chunk.count(part.text) <= size or (len(part.text) == 1 and size < 4)
         assert not text[done : part.start].strip()
         if n:
             assert part.start > chunks[n - 1].start
-            assert tokens.count(text[part.start : done]) <= overlap * size
+            assert chunk.count(text[part.start : done]) <= overlap * size
         assert part.start + len(part.text) > done or not text.strip()
         done = part.start + len(part.text)
     assert not text[done:].strip()
@@ -93,7 +92,7 @@ def test_the_next_chunk_repeats_whole_words() -> None:
     for before, after in itertools.pairwise(chunks):
         repeated = text[after.start : before.start + len(before.text)]
         assert repeated.startswith("word")
-        assert 5 <= tokens.count(repeated) <= 10
+        assert 5 <= chunk.count(repeated) <= 10
 
 
 def test_a_blank_text_too_long_to_keep_becomes_one_empty_chunk() -> None:
@@ -103,7 +102,7 @@ def test_a_blank_text_too_long_to_keep_becomes_one_empty_chunk() -> None:
 
 def test_sections_stay_whole_and_begin_chunks() -> None:
     sections = [f"## Part {n}\n\n{SENTENCE * (3 + n % 3)}\n\n{SENTENCE * 2}".strip() for n in range(12)]
-    largest = max(tokens.count(section) for section in sections)
+    largest = max(chunk.count(section) for section in sections)
     assert texts("\n\n".join(sections), largest) == sections
 
 
@@ -111,7 +110,7 @@ def test_a_higher_heading_goes_before_a_lower_one() -> None:
     low = f"## Low\n\n{SENTENCE * 2}".strip()
     first = f"# A\n\n{SENTENCE * 2}\n\n{low}"
     second = f"# B\n\n{low}\n\n{low}\n\n{low}"
-    size = tokens.count(f"{first}\n\n# B\n\n{low}\n\n{low}")
+    size = chunk.count(f"{first}\n\n# B\n\n{low}\n\n{low}")
     assert texts(f"{first}\n\n{second}", size)[0] == first
 
 
@@ -138,14 +137,14 @@ def test_table_rows_stay_whole_and_a_table_that_fits_is_one_chunk() -> None:
     assert len(chunks) > 3
     assert "\n".join(chunks) == long
     short = "\n".join([head, *rows[:4]])
-    size = tokens.count(short) + 4
+    size = chunk.count(short) + 4
     assert short in texts(f"{SENTENCE}\n\n{short}\n\n{SENTENCE * 20}", size)
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3])
 def test_code_that_fits_is_never_cut_even_for_what_could_be_repeated(overlap: float) -> None:
     code = "```py\n" + "\n".join(f"value_{n} = compute({n})\n" for n in range(9)) + "```"
-    size = tokens.count(code) + 4
+    size = chunk.count(code) + 4
     text = "\n\n".join([SENTENCE.strip() * 2, code, SENTENCE.strip(), code, code, SENTENCE * 3])
     chunks = texts(text, size, overlap)
     assert sum(part.count(code) for part in chunks) == 3
@@ -227,12 +226,11 @@ def test_hostile_texts_are_cut_as_all_others(text: str) -> None:
 
 
 def test_methods_are_told_by_name() -> None:
-    passage = Passage("p", "Title", f"# A\n\n{SENTENCE * 9}\n\n# B\n\n{SENTENCE * 9}")
-    versions = [chunk.version(by) for by in chunk.METHODS]
-    assert versions[0] == [chunk.VERSION]
-    assert len({json.dumps(version) for version in versions}) == len(chunk.METHODS)
+    settings = [chunk.settings(40, 0.0, by) for by in chunk.METHODS]
+    assert settings[0] == [40, 0.0, chunk.VERSION]
+    assert len(set(map(tuple, settings))) == len(chunk.METHODS)
     with pytest.raises(UnknownName, match="Did you mean 'markdown'"):
-        chunk_passage(passage, 40, by="markdwn")
+        chunk_passage(Passage("p", "", "text"), 40, by="markdwn")
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0.0), (10, 1.0), (10, float("nan"))])
@@ -254,13 +252,13 @@ def test_markers_are_plain_text_and_loading_leaves_the_environment_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/nowhere")
-    tokens.encoding.cache_clear()
-    assert tokens.count("<|endoftext|>") > 1
+    chunk.encoding.cache_clear()
+    assert chunk.count("<|endoftext|>") > 1
     assert os.environ["TIKTOKEN_CACHE_DIR"] == "/nowhere"
 
 
 def test_a_missing_encoding_is_named_and_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens.encoding.cache_clear()
-    monkeypatch.setattr(tokens, "_FILE", "absent")
+    chunk.encoding.cache_clear()
+    monkeypatch.setattr(chunk, "_FILE", "absent")
     with pytest.raises(UsageError, match=r"cl100k_base.*litellm"):
-        tokens.count("text")
+        chunk.count("text")
