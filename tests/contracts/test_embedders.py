@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpora.rerank.test_cross_encoder import VOCABULARY, write_tokenizer
 from tests.support.embedders import HashedWords
-from tests.support.kinds import EMBEDDERS, Embedder, onnx_embedder, transformers_embedder
+from tests.support.kinds import EMBEDDERS, Embedder, make_embedder
 
 TEXTS = [
     "cat",
@@ -30,26 +29,22 @@ TEXTS = [
 ]
 
 
-def onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
+def words_in_onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     """A model in ONNX form that gives each word of a small vocabulary a vector."""
-    library = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    whole, real = library.TensorProto.INT64, library.TensorProto.FLOAT
+    from tests.support.word_models import VOCABULARY, onnx, save_model
+
+    integer, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
     vectors = np.random.default_rng(0).standard_normal((len(VOCABULARY), 8)).astype(np.float32)
-    tensor = library.helper.make_tensor_value_info
-    graph = library.helper.make_graph(
-        [library.helper.make_node("Gather", ["vectors", "input_ids"], ["last_hidden_state"])],
+    tensor = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gather", ["vectors", "input_ids"], ["last_hidden_state"])],
         "words",
-        [tensor(name, whole, ["batch", "length"]) for name in ("input_ids", "attention_mask")],
+        [tensor(name, integer, ["batch", "length"]) for name in ("input_ids", "attention_mask")],
         [tensor("last_hidden_state", real, ["batch", "length", 8])],
-        [library.numpy_helper.from_array(vectors, "vectors")],
+        [onnx.numpy_helper.from_array(vectors, "vectors")],
     )
-    model = library.helper.make_model(
-        graph, opset_imports=[library.helper.make_opsetid("", 17)], ir_version=8
-    )
-    write_tokenizer(folder)
-    library.save(model, str(folder / "model.onnx"))
-    return onnx_embedder(folder)
+    save_model(folder / "model.onnx", graph)
+    return make_embedder(str(folder))
 
 
 class Model(HashedWords):
@@ -67,11 +62,11 @@ def transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     vars(library)["SentenceTransformer"] = Model
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    return transformers_embedder("somebody/model")
+    return make_embedder("somebody/model")
 
 
 Build = Callable[[Path, pytest.MonkeyPatch], Embedder]
-ROWS: dict[str, Build] = {"onnx": onnx, "sentence-transformers": transformers}
+ROWS: dict[str, Build] = {"onnx": words_in_onnx, "sentence-transformers": transformers}
 
 
 @pytest.fixture(params=ROWS.values(), ids=list(ROWS))

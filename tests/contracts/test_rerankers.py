@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.rerank.test_cross_encoder import write_model, write_tokenizer
 from tests.support.embedders import HashedWords
 from tests.support.kinds import (
     RERANKERS,
@@ -30,10 +29,9 @@ QUERIES = ("cat", "ape cat dog", "bee", "\udfff elk")
 
 
 def cross(folder: Path) -> Reranker:
-    pytest.importorskip("onnxruntime")
-    write_tokenizer(folder)
-    write_model(folder / "model.onnx")
-    return CrossEncoder(str(folder))
+    from tests.support.word_models import write_word_model
+
+    return CrossEncoder(str(write_word_model(folder)))
 
 
 ROWS: dict[str, Callable[[Path], Reranker]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragc.corpora.datasets import pydocs
-from ragc.corpora.embed.local import LocalEmbedder, minilm
+from ragc.corpora.models import LocalEmbedder, minilm
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.records import Passage
 from tests.integration.fetched import fetch_minilm
