@@ -97,11 +97,13 @@ def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, 
     return {path.as_posix(): noted_digest(folder / path) for path in shown if (folder / path).is_file()}
 
 
-def in_batches(texts: Sequence[Any], run: Callable[[list[Any]], Iterable[Any]]) -> list[Any]:
-    """Returns what `run` gives for each of `texts`, in order; those of similar length are run together, which
-    needs the least padding.
+def in_batches(
+    texts: Sequence[Any], lengths: Sequence[int], run: Callable[[list[Any]], Iterable[Any]]
+) -> list[Any]:
+    """Returns what `run` gives for each of `texts`, in order; those of similar `lengths` are run together,
+    which needs the least padding.
     """
-    by_length = sorted(range(len(texts)), key=lambda position: len("".join(texts[position])))
+    by_length = sorted(range(len(texts)), key=lambda position: lengths[position])
     rows: dict[int, Any] = {}
     for start in range(0, len(texts), BATCH):
         batch = by_length[start : start + BATCH]
@@ -189,10 +191,10 @@ def load_onnx(folder: Path, max_tokens: int, pooling: str = "mean_tokens") -> Lo
         mask = arrays["attention_mask"][:, :, None]
         return (rows * mask).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
 
-    return LoadedModel(
-        partial(in_batches, run=run_batch),
-        lambda texts: [sum(encoding.attention_mask) for encoding in tokenizer.encode_batch(list(texts))],
-    )
+    def lengths(texts: Sequence[Any]) -> list[int]:
+        return [sum(encoding.attention_mask) for encoding in tokenizer.encode_batch(list(texts))]
+
+    return LoadedModel(lambda texts: in_batches(texts, lengths(texts), run_batch), lengths)
 
 
 def open_model(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -174,6 +173,6 @@ def _load_generator(folder: Path) -> LoadedModel:
         return [{"1": 1.0, "0": 0.0}.get(str(reply).strip(), _UNKNOWN) for reply in replies]
 
     return LoadedModel(
-        partial(in_batches, run=run_batch),
+        lambda pairs: in_batches(pairs, [len("".join(pair)) for pair in pairs], run_batch),
         lambda claims: [len(tokenizer(f"hypothesis: {claim}").input_ids) for claim in claims],
     )
