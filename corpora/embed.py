@@ -134,17 +134,20 @@ def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
     `progress` is notified of the bytes of a download. Raises UsageError when the library that the model needs
     is not installed, or when `name` is a folder without what an embedder needs.
     """
-    kind, model = split(name)
+    added, model = split(name)
+    kind = added or next(kind for kind in EMBEDDERS if EMBEDDERS.get(kind).takes(model))
     return EMBEDDERS.get(kind).build(model, progress)
 
 
 def split(name: str) -> tuple[str, str]:
-    """Returns the kind and the model of the embedder called `name`; no package that adds one is imported."""
+    """Returns the kind and the model of the embedder called `name`; "" for the kinds of ragc.
+
+    No file is looked at, and no package that adds an embedder is imported.
+    """
     kind, _, model = name.partition(":")
     if kind not in EMBEDDERS and kind not in ALIASES and EMBEDDERS.is_known(kind):
         return kind, model.strip()
-    full = ALIASES.get(name, name)
-    return next(kind for kind in EMBEDDERS if EMBEDDERS.get(kind).takes(full)), full
+    return "", ALIASES.get(name, name)
 
 
 class _EmbedderMark(Mark):
@@ -153,13 +156,15 @@ class _EmbedderMark(Mark):
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
         """Yields the model that is read, and another package's code that is run."""
         kind, model = split(str(value))
-        if kind in EMBEDDERS:
-            is_own = value in (DEFAULT, *ALIASES, *ALIASES.values())
-            yield RequestedAccess("reads", keys, value, "a model", is_own, path=str(value), model="onnx")
-        else:
+        if kind:
             yield RequestedAccess("runs", keys, value, "imports the package that adds this embedder")
             if model:
                 yield RequestedAccess("reads", keys, value, "a model", path=model, model="any")
+        else:
+            is_named_by_ragc = value in (DEFAULT, *ALIASES, *ALIASES.values())
+            yield RequestedAccess(
+                "reads", keys, value, "a model", is_named_by_ragc, path=str(value), model="onnx"
+            )
 
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
         """Yields why the embedder cannot be made: a missing library, or a file that its folder lacks."""

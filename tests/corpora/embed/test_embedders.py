@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragc.corpora.embed import DEFAULT, make, passage_text, traits
+from ragc.corpora.embed import DEFAULT, EMBEDDER, make, passage_text, traits
 from ragc.corpora.models import minilm
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
@@ -95,6 +95,13 @@ def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
         pooling.write_text(text)
         with pytest.raises(UsageError, match=says):
             make(str(folder))
+
+
+def test_embedder_access_is_listed_without_a_look_at_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pathlib.Path.is_file", lambda path: pytest.fail(f"{path} was looked at"))
+    for name, named_by_ragc in (("minilm", True), ("~nobody/model", False), ("x" * 300, False)):
+        (access,) = EMBEDDER.accesses(("model",), name)
+        assert (access.kind, access.path, access.own_weights) == ("reads", name, named_by_ragc)
 
 
 def test_a_missing_library_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
