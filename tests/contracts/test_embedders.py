@@ -6,8 +6,6 @@ The default one, `minilm`, is a model in ONNX form whose weights are fetched: in
 from __future__ import annotations
 
 import copy
-import sys
-import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.embedders import HashedWords
+from tests.support.embedders import HashedWords, install_transformers
 from tests.support.kinds import EMBEDDERS, Embedder, make_embedder
 
 TEXTS = [
@@ -31,19 +29,17 @@ TEXTS = [
 
 def words_in_onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     """A model in ONNX form that gives each word of a small vocabulary a vector."""
-    from tests.support.word_models import VOCABULARY, onnx, save_model
+    from tests.support.word_models import VOCABULARY, save_model
 
-    integer, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
-    vectors = np.random.default_rng(0).standard_normal((len(VOCABULARY), 8)).astype(np.float32)
-    tensor = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Gather", ["vectors", "input_ids"], ["last_hidden_state"])],
-        "words",
-        [tensor(name, integer, ["batch", "length"]) for name in ("input_ids", "attention_mask")],
-        [tensor("last_hidden_state", real, ["batch", "length", 8])],
-        [onnx.numpy_helper.from_array(vectors, "vectors")],
+    rows = np.random.default_rng(0).standard_normal(len(VOCABULARY) * 8)
+    vectors = f"float[{len(VOCABULARY)}, 8] vectors = {{{', '.join(map('{:.6f}'.format, rows))}}}"
+    save_model(
+        folder / "model.onnx",
+        ["input_ids", "attention_mask"],
+        output="float[batch, length, 8] last_hidden_state",
+        constants=vectors,
+        nodes="last_hidden_state = Gather(vectors, input_ids)",
     )
-    save_model(folder / "model.onnx", graph)
     return make_embedder(str(folder))
 
 
@@ -58,10 +54,7 @@ class Model(HashedWords):
 
 
 def transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
-    library = types.ModuleType("sentence_transformers")
-    vars(library)["SentenceTransformer"] = Model
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    install_transformers(monkeypatch, SentenceTransformer=Model)
     return make_embedder("somebody/model")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from ragc.metrics.nli import entailment_label
 from ragc.signatures.judge import TextEntails
 from ragc.store.calls import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk
+from tests.support.embedders import install_transformers
 
 WORDS = ("ape", "bee", "cat", "dog", "elk")
 LABELS = {"0": "contradiction", "1": "neutral", "2": "entailment"}
@@ -230,18 +230,20 @@ def test_nli_name_follows_the_files_and_a_broken_model_is_named(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [("tokenizer.json", r"has no tokenizer\.json"), ("config.json", "the labels of .* are: none")],
+    ("lost", "kind", "message"),
+    [
+        ("tokenizer.json", "", r"has no tokenizer\.json"),
+        ("config.json", "", "the labels of .* are: none"),
+        ("model.onnx", "BertForMaskedLM", "is BertForMaskedLM"),
+    ],
 )
-def test_nli_in_onnx_form_needs_each_of_its_files(name: str, message: str, tmp_path: Path) -> None:
-    (onnx_classifier(tmp_path) / name).unlink()
+def test_nli_refuses_a_model_that_is_incomplete_or_of_another_kind(
+    lost: str, kind: str, message: str, tmp_path: Path
+) -> None:
+    classifier(onnx_classifier(tmp_path), kind=kind)
+    (tmp_path / lost).unlink()
     with pytest.raises(UsageError, match=message):
         make(f"nli:{tmp_path}")
-
-
-def test_nli_refuses_a_model_of_another_kind(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is BertForMaskedLM"):
-        make(f"nli:{classifier(tmp_path, kind='BertForMaskedLM')}")
 
 
 def test_nli_calls_sentence_transformers_without_a_download(
@@ -260,10 +262,7 @@ def test_nli_calls_sentence_transformers_without_a_download(
         def predict(self, pairs: list[Pair], **options: Any) -> Any:
             return [[0.5, 0.5, float(claim in premise)] for premise, claim in pairs]
 
-    library = types.ModuleType("sentence_transformers")
-    vars(library)["CrossEncoder"] = Model
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    install_transformers(monkeypatch, CrossEncoder=Model)
     entailer = make(f"nli:{classifier(tmp_path)}")
     assert judge_pairs(entailer, ("cat dog", "dog"), ("cat", "x " * 7), ("cat", "dog")) == [True, None, False]
 
@@ -334,8 +333,7 @@ def test_nli_with_t5_reads_only_0_and_1(tmp_path: Path, monkeypatch: pytest.Monk
             [[0, words.index(replies.get(text.split()[1], "elk")), 3] for text in texts]
         )
 
-    library = pytest.importorskip("transformers")
-    monkeypatch.setattr(library.T5ForConditionalGeneration, "generate", generate)
+    monkeypatch.setattr("transformers.T5ForConditionalGeneration.generate", generate)
     pairs = [("ape", "cat"), ("bee dog", "cat"), ("dog", "cat"), ("ape " * 3000, "cat"), ("ape", "x " * 1100)]
     assert judge_pairs(make(f"nli:{tmp_path}"), *pairs) == [True, False, None, True, None]
     assert prompts[0] == "premise: ape hypothesis: cat [SEP]"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
@@ -30,61 +29,60 @@ def word_tokenizer(vocabulary: dict[str, int] = VOCABULARY, single: str = "[CLS]
     return tokenizer
 
 
+_SHARED_WORDS = """
+    is_word = Greater(input_ids, special)
+    word = Cast<to = 1>(is_word)
+    seen = Cast<to = 1>(attention_mask)
+    second = Cast<to = 1>(token_type_ids)
+    first = Sub(one, second)
+    counts = Mul(word, seen)
+    in_query = Mul(counts, first)
+    in_passage = Mul(counts, second)
+    words = ReduceSum<keepdims = 1>(in_passage, axis1)
+    down = Unsqueeze(in_query, axis2)
+    across = Unsqueeze(in_passage, axis1)
+    pairs = Mul(down, across)
+    ids_down = Unsqueeze(input_ids, axis2)
+    ids_across = Unsqueeze(input_ids, axis1)
+    is_same = Equal(ids_down, ids_across)
+    same = Cast<to = 1>(is_same)
+    shared = Mul(pairs, same)
+    sum = ReduceSum<keepdims = 0>(shared, both)
+    number = Unsqueeze(sum, axis1)
+    zero = Sub(number, number)
+    ones = Add(zero, one)
+"""
+
+
 def write_word_model(folder: Path, *, outputs: int = 1, extra: str = "", file: str = "model.onnx") -> Path:
     """Writes a tokenizer and a model whose logit is the number of pairs of equal words, one of each text.
 
     With two outputs the first is 1 and the second the number; with three the second is the number of words of
-    the second text; with more they are all the number.
+    the second text; with more they are all the number. `extra` is the name of a further input.
     """
-    tensor, make_node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
-    integer, real = onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
-    constants = {
-        "one": np.array(1, np.float32),
-        "special": np.array(VOCABULARY["[SEP]"], np.int64),
-        "axis1": np.array([1], np.int64),
-        "axis2": np.array([2], np.int64),
-        "both": np.array([1, 2], np.int64),
-    }
-    columns = {2: ["ones", "number"], 3: ["ones", "words", "number"]}.get(outputs, ["number"] * outputs)
-    nodes = [
-        make_node("Greater", ["input_ids", "special"], ["is_word"]),
-        make_node("Cast", ["is_word"], ["word"], to=real),
-        make_node("Cast", ["attention_mask"], ["seen"], to=real),
-        make_node("Cast", ["token_type_ids"], ["second"], to=real),
-        make_node("Sub", ["one", "second"], ["first"]),
-        make_node("Mul", ["word", "seen"], ["counts"]),
-        make_node("Mul", ["counts", "first"], ["in_query"]),
-        make_node("Mul", ["counts", "second"], ["in_passage"]),
-        make_node("ReduceSum", ["in_passage", "axis1"], ["words"], keepdims=1),
-        make_node("Unsqueeze", ["in_query", "axis2"], ["down"]),
-        make_node("Unsqueeze", ["in_passage", "axis1"], ["across"]),
-        make_node("Mul", ["down", "across"], ["pairs"]),
-        make_node("Unsqueeze", ["input_ids", "axis2"], ["ids_down"]),
-        make_node("Unsqueeze", ["input_ids", "axis1"], ["ids_across"]),
-        make_node("Equal", ["ids_down", "ids_across"], ["is_same"]),
-        make_node("Cast", ["is_same"], ["same"], to=real),
-        make_node("Mul", ["pairs", "same"], ["shared"]),
-        make_node("ReduceSum", ["shared", "both"], ["sum"], keepdims=0),
-        make_node("Unsqueeze", ["sum", "axis1"], ["number"]),
-        make_node("Sub", ["number", "number"], ["zero"]),
-        make_node("Add", ["zero", "one"], ["ones"]),
-        make_node("Concat", columns, ["logits"], axis=1),
-    ]
+    columns = {2: "ones, number", 3: "ones, words, number"}.get(outputs, ", ".join(["number"] * outputs))
     names = ["input_ids", "attention_mask", "token_type_ids", *([extra] if extra else [])]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "shared words",
-        [tensor(name, integer, ["batch", "length"]) for name in names],
-        [tensor("logits", real, ["batch", outputs])],
-        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    constants = (
+        f"float one = {{1}}, int64 special = {{{VOCABULARY['[SEP]']}}}, int64[1] axis1 = {{1}}, "
+        "int64[1] axis2 = {2}, int64[2] both = {1, 2}"
     )
-    save_model(folder / file, graph)
+    save_model(
+        folder / file,
+        names,
+        f"float[batch, {outputs}] logits",
+        constants,
+        f"{_SHARED_WORDS} logits = Concat<axis = 1>({columns})",
+    )
     return folder
 
 
-def save_model(file: Path, graph: Any) -> None:
-    """Writes the model of `graph`, and the tokenizer into the folder above `onnx/`, if that is its folder."""
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+def save_model(file: Path, inputs: list[str], output: str, constants: str, nodes: str) -> None:
+    """Writes a model of numbers of words, in the text form of ONNX, and the tokenizer into the folder above
+    `onnx/`, if that is its folder.
+    """
+    numbers = ", ".join(f"int64[batch, length] {name}" for name in inputs)
+    header = '<ir_version: 8, opset_import: ["": 17]>'
+    model = onnx.parser.parse_model(f"{header} words ({numbers}) => ({output}) <{constants}> {{{nodes}}}")
     onnx.checker.check_model(model)
     file.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, str(file))

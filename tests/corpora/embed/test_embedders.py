@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +12,9 @@ from ragc.corpora.embed import DEFAULT, EMBEDDER, make, passage_text, traits
 from ragc.corpora.models import minilm
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
+from tests.support.embedders import install_transformers
 
-needs_onnx = pytest.mark.skipif(
-    importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
-)
+pytest.importorskip("onnxruntime", reason="the extra `dense` is not installed")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +49,6 @@ def test_a_title_stands_on_a_line_before_the_text() -> None:
     assert passage_text(Passage("p", " ", "wrote")) == "wrote"
 
 
-@needs_onnx
 def test_names_lead_to_embedders_without_loading_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     for name in (DEFAULT, "minilm", f"sentence-transformers/{DEFAULT}"):
@@ -70,7 +65,6 @@ def test_names_lead_to_embedders_without_loading_one(tmp_path: Path, monkeypatch
         make(str(tmp_path))
 
 
-@needs_onnx
 def test_a_folder_says_how_its_model_is_used(tmp_path: Path) -> None:
     folder = tmp_path / "e5-own"
     (folder / "1_Pooling").mkdir(parents=True)
@@ -104,14 +98,6 @@ def test_embedder_access_is_listed_without_a_look_at_files(monkeypatch: pytest.M
         assert (access.kind, access.path, access.own_weights) == ("reads", name, named_by_ragc)
 
 
-def test_a_missing_library_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
-        make()
-    with pytest.raises(UsageError, match=r"'BAAI/bge-m3' needs sentence_transformers, .* pip install"):
-        make("bge-m3")
-
-
 def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     model_options: list[dict[str, Any]] = []
 
@@ -124,10 +110,7 @@ def test_sentence_transformers_is_used_as_it_documents(monkeypatch: pytest.Monke
         def encode(self, texts: list[str], **options: Any) -> Any:
             return np.array([[3.0, 0.0]] * len(texts))
 
-    library = types.ModuleType("sentence_transformers")
-    vars(library)["SentenceTransformer"] = Model
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    install_transformers(monkeypatch, SentenceTransformer=Model)
     embedder = make("intfloat/e5-base-v2")
     assert model_options == []
     assert (embedder.query_prefix, embedder.dimensions) == ("query: ", 2)

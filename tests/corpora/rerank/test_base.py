@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +20,6 @@ from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.support.embedders import HashedWords
 
-needs_onnx = pytest.mark.skipif(
-    importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
-)
 LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=20)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from ragc.corpora.models import CrossEncoder
 from ragc.corpora.rerank import make
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
+from tests.support.embedders import install_transformers
 from tests.support.word_models import WORDS, write_word_model
 
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
@@ -107,13 +106,25 @@ def test_cross_encoder_fingerprint_follows_its_files(model: CrossEncoder, tmp_pa
     assert model.name == "cross:words"
 
 
-def test_cross_encoder_names_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cross:FOLDER", r"needs onnxruntime, .* pip install .ragc\[dense\]."),
+        ("embed", r"needs onnxruntime, .* pip install .ragc\[dense\]."),
+        (
+            "cross:BAAI/bge-reranker-v2-m3",
+            r"/bge-reranker-v2-m3' needs sentence_transformers, .* pip install",
+        ),
+        ("embed:bge-m3", r"'BAAI/bge-m3' needs sentence_transformers, .* pip install"),
+    ],
+)
+def test_model_names_a_missing_library_and_what_brings_it(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_word_model(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
-        make(f"cross:{tmp_path}")
-    with pytest.raises(UsageError, match=r"'BAAI/bge-reranker-v2-m3' needs sentence_transformers, .* pip"):
-        make("cross:BAAI/bge-reranker-v2-m3")
+    with pytest.raises(UsageError, match=message):
+        make(name.replace("FOLDER", str(tmp_path)))
 
 
 def test_cross_encoder_calls_sentence_transformers_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,10 +139,7 @@ def test_cross_encoder_calls_sentence_transformers_as_documented(monkeypatch: py
                 raise RuntimeError("out of memory")
             return np.array([shared(*pair) for pair in pairs], np.float32)
 
-    library = types.ModuleType("sentence_transformers")
-    vars(library)["CrossEncoder"] = Model
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    install_transformers(monkeypatch, CrossEncoder=Model)
     reranker = CrossEncoder("some/model")
     assert compute_scores(reranker, "cat", passages(["cat cat", "dog"])) == [2.0, 0.0]
     with pytest.raises(SourceError, match=r"'some/model' cannot be loaded or run: out of memory\."):
