@@ -42,6 +42,7 @@ class Embedder(Protocol):
     @property
     def dimensions(self) -> int:
         """The length of a vector. Raises SourceError when the model cannot be loaded."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Returns `texts` as they are, without a prefix: float32 of shape (len(texts), dimensions), rows of
@@ -49,6 +50,7 @@ class Embedder(Protocol):
 
         Safe to call from several threads. Raises SourceError when the model cannot be loaded or run.
         """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

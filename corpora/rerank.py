@@ -47,6 +47,7 @@ class Reranker(Protocol):
         Only comparable within one call. Safe to call for several queries at once. Raises SourceError when
         the model cannot be loaded or run.
         """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
