@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ragc.core import counters
-from ragc.corpora.rerank.kinds import Bm25Reranker, EmbedReranker
+from ragc.corpora.models import Bm25Reranker, EmbedReranker
 from ragc.errors import SourceError
 from ragc.programs.trace import Note, record
 

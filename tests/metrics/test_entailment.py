@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import importlib.util
 import json
-import zlib
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +19,10 @@ from ragc.metrics.nli import entailment_label
 from ragc.signatures.judge import TextEntails
 from ragc.store.calls import CallStore
 from tests.metrics.scripted_judge import ScriptedAsk
+from tests.support.embedders import install_transformers
 
-
-def missing(*libraries: str) -> bool:
-    return any(importlib.util.find_spec(library) is None for library in libraries)
-
-
-needs_onnx = pytest.mark.skipif(
-    missing("onnxruntime", "tokenizers"), reason="the extra `dense` is not installed"
-)
-needs_torch = pytest.mark.skipif(missing("torch", "transformers"), reason="the extra `nli` is not installed")
-LABELS = {"0": "ENTAILMENT", "1": "neutral", "2": "contradiction"}
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "proof", "claim", "denied", "0", "1", "premise:", "hypothesis:"]
-
-# logits = sum over tokens of table[id + 8 * type]: [SEP] behind a premise speaks for neutral (0.5), "proof"
-# in a premise for entailment (1), "denied" in a hypothesis for contradiction (5). Made with onnx.helper.
-TINY_ONNX = """
-eNrFUrFOwzAQjZukdU6iDS5DQXQxA1ImZpZCGZAisYBYulRpczRW0iTUF1UwsfMT/RQ+gT+CJmmlojKw8QZb997Jfr5nzi/fbTiD
-NmUxpmN6yXGsQg02qllEwtaReiJp3hUJnIKj0rygWq8EYS6ypTSvwxBOwKZgkiCUlLAwmEayeRtQhAs4h3ZAhCmpLB3PAx0LK8ac
-pHUTaPIcaFDWYyvWgD5UAljJWhDWUoUoncdUPxeIrwg9qM6FSii9Zcu09nYBdQVmlqJoJtlMkZbOPYbFFB+KudcBHiPmoZrrnrG+
-SrCZ98m4y02XDWvn/gcz/o5Bvb0NjH/F6mq38rpua1hH53O+JY84W9PVTH3+tYHXrdhyXj7fPnzU38lYuNDmLQFgCjYpFxrJvSB/
-7fn5l/Z7JsewiUh04IAz4dRag5tDCwz38Bv1Enip
-"""
+WORDS = ("ape", "bee", "cat", "dog", "elk")
+LABELS = {"0": "contradiction", "1": "neutral", "2": "entailment"}
 
 
 def judge_pairs(entailer: Entailer, *pairs: Pair) -> list[bool | None]:
@@ -157,8 +136,8 @@ def test_names_that_nothing_answers_to() -> None:
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        (LABELS, 0),
-        ({"0": "contradiction", "1": "neutral", "2": "entailment"}, 2),
+        (LABELS, 2),
+        ({"0": "ENTAILMENT", "1": "neutral", "2": "contradiction"}, 0),
         ({0: "not_entailment", 1: "entailment"}, 1),
     ],
 )
@@ -171,7 +150,7 @@ def test_the_label_that_means_entailment(labels: dict[Any, str], expected: int) 
     [{"0": "LABEL_0", "1": "LABEL_1"}, {"0": "entailment"}, {"0": "entailment", "1": "Entailment"}, {}, None],
 )
 def test_labels_that_do_not_say_entailment_are_refused(labels: object) -> None:
-    with pytest.raises(UsageError, match="has a label called entailment beside another; the labels of m are"):
+    with pytest.raises(UsageError, match="has a label called entailment and another; the labels of m are"):
         entailment_label({"id2label": labels}, "m")
 
 
@@ -179,7 +158,7 @@ def test_labels_that_do_not_say_entailment_are_refused(labels: object) -> None:
     ("name", "says"),
     [
         ("./none", "folder is needed"),
-        (".", r"holds config\.json"),
+        (".", "is a model that does not say what it is"),
         ("nobody/no-such-model-of-ours", "neither a folder nor in the Hugging Face cache.*hf download"),
     ],
 )
@@ -191,176 +170,172 @@ def test_a_model_that_is_not_here_is_not_fetched(
         make(f"nli:{name}")
 
 
-def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def classifier(folder: Path, *, limit: int = 16, kind: str = "BertForSequenceClassification") -> Path:
+    """Writes the configuration of an entailment model."""
+    config = {"architectures": [kind], "id2label": LABELS, "max_position_embeddings": limit}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": limit}))
+    return folder
+
+
+def onnx_classifier(folder: Path) -> Path:
+    """Writes a model that finds entailment where the texts share over 1 pair of words, and more pairs than
+    the hypothesis has words.
+    """
+    from tests.support.word_models import write_word_model
+
+    return classifier(write_word_model(folder, outputs=3))
+
+
+def test_nli_names_the_extra_of_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    classifier_folder(tmp_path, onnx=False)
-    with pytest.raises(UsageError, match=r"needs torch, .* pip install .ragc\[nli\]."):
-        make(f"nli:{tmp_path}")
+    for kind, library in (
+        ("T5ForConditionalGeneration", r"torch, .* pip install .ragc\[nli\]."),
+        ("BertForSequenceClassification", "sentence_transformers, .* pip install sentence-transformers"),
+    ):
+        classifier(tmp_path, kind=kind)
+        with pytest.raises(UsageError, match=f"needs {library}"):
+            make(f"nli:{tmp_path}")
     (tmp_path / "model.onnx").write_bytes(b"")
     with pytest.raises(UsageError, match=r"needs onnxruntime, .* pip install .ragc\[dense\]."):
         make(f"nli:{tmp_path}")
 
 
-def classifier_folder(
-    folder: Path, *, onnx: bool, limit: int = 16, labels: Mapping[str, str] = LABELS
-) -> Path:
-    """A folder with what a classifier says of itself, and the ONNX model above if asked."""
-    kind = "BertForSequenceClassification"
-    config = {"architectures": [kind], "id2label": labels, "max_position_embeddings": limit}
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": limit}))
-    if onnx:
-        (folder / "model.onnx").write_bytes(zlib.decompress(base64.b64decode(TINY_ONNX)))
-        word_tokenizer().save(str(folder / "tokenizer.json"))
-    return folder
-
-
-def word_tokenizer(pair: str = "[CLS] $A:0 [SEP]:0 $B:1 [SEP]:1", single: str = "[CLS] $A [SEP]") -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return tokenizer
-
-
-@needs_onnx
-def test_a_model_in_onnx_form_tells_entailment(tmp_path: Path) -> None:
-    entailer = make(f"nli:{classifier_folder(tmp_path, onnx=True)}")
+def test_nli_in_onnx_form_cuts_only_the_premise(tmp_path: Path) -> None:
+    entailer = make(f"nli:{onnx_classifier(tmp_path)}")
     assert entailer.name.startswith(f"nli {tmp_path.name}@")
     assert entailer.name.endswith(", onnx")
-    many = [(f"{'word ' * n}proof", "claim") for n in range(40)]
     assert judge_pairs(
         entailer,
-        ("proof", "claim"),
-        ("nothing", "claim"),
-        ("proof", "denied"),  # the other label
-        ("claim", "proof"),  # premise and hypothesis are not mixed up
-        ("proof", "x " * 13),  # no room for a premise
-        ("proof", "x " * 12),
-        ("half a \ud800 pair proof", "claim"),
-        *many,
-    ) == [True, False, False, False, None, True, True] + [
-        n < 12 for n in range(40)
-    ]  # only its beginning is read
+        ("cat cat", "cat"),
+        ("cat dog", "cat"),
+        ("cat", "cat cat"),  # premise and hypothesis are not mixed up
+        ("half a \ud800 pair cat cat", "cat"),
+        ("cat cat cat", "bee " * 5 + "cat"),  # 8 tokens of 16, with those at its ends
+        ("cat cat cat", "bee " * 6 + "cat"),
+        *[(f"{'bee ' * n}cat cat", "cat") for n in range(40)],
+    ) == [True, False, False, True, False, None] + [n < 11 for n in range(40)]
+    assert judge_pairs(entailer) == []
 
 
-@needs_onnx
-def test_the_name_follows_the_files_and_a_broken_model_is_said(tmp_path: Path) -> None:
-    folder = classifier_folder(tmp_path, onnx=True)
+def test_nli_name_follows_the_files_and_a_broken_model_is_named(tmp_path: Path) -> None:
+    folder = onnx_classifier(tmp_path)
     first = make(f"nli:{folder}").name
     assert make(f"nli:{folder}").name == first
     (folder / "model.onnx").write_bytes(b"no model")
     broken = make(f"nli:{folder}")
     assert broken.name != first
-    with pytest.raises(TargetError, match="cannot be loaded or run"):
-        judge_pairs(broken, ("proof", "claim"))
+    with pytest.raises(TargetError, match=rf"entailment model {broken.name}.* cannot be loaded or run"):
+        judge_pairs(broken, ("cat", "cat"))
 
 
-@needs_onnx
-def test_an_onnx_model_without_its_tokenizer_is_refused(tmp_path: Path) -> None:
-    (classifier_folder(tmp_path, onnx=True) / "tokenizer.json").unlink()
-    with pytest.raises(UsageError, match=r"tokenizer\.json beside it"):
+@pytest.mark.parametrize(
+    ("lost", "kind", "message"),
+    [
+        ("tokenizer.json", "", r"has no tokenizer\.json"),
+        ("config.json", "", "the labels of .* are: none"),
+        ("model.onnx", "BertForMaskedLM", "is BertForMaskedLM"),
+    ],
+)
+def test_nli_refuses_a_model_that_is_incomplete_or_of_another_kind(
+    lost: str, kind: str, message: str, tmp_path: Path
+) -> None:
+    classifier(onnx_classifier(tmp_path), kind=kind)
+    (tmp_path / lost).unlink()
+    with pytest.raises(UsageError, match=message):
         make(f"nli:{tmp_path}")
 
 
-def torch_classifier(folder: Path, labels: Mapping[str, str]) -> Path:
-    """A BERT with random weights, the same for every call."""
-    library = import_module("transformers")
-    import_module("torch").manual_seed(7)
-    config = library.BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        id2label={int(at): name for at, name in labels.items()},
-        label2id={name: int(at) for at, name in labels.items()},
-        initializer_range=1.0,
-    )
-    library.BertForSequenceClassification(config).save_pretrained(folder)
+def test_nli_calls_sentence_transformers_without_a_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Model:
+        def __init__(self, name: str, **options: Any) -> None:
+            assert (name, options) == (
+                str(tmp_path),
+                {"model_kwargs": {"use_safetensors": True}, "max_length": 16, "local_files_only": True},
+            )
+
+        def tokenizer(self, texts: list[str]) -> Any:
+            return types.SimpleNamespace(input_ids=[["[CLS]", *text.split(), "[SEP]"] for text in texts])
+
+        def predict(self, pairs: list[Pair], **options: Any) -> Any:
+            return [[0.5, 0.5, float(claim in premise)] for premise, claim in pairs]
+
+    install_transformers(monkeypatch, CrossEncoder=Model)
+    entailer = make(f"nli:{classifier(tmp_path)}")
+    assert judge_pairs(entailer, ("cat dog", "dog"), ("cat", "x " * 7), ("cat", "dog")) == [True, None, False]
+
+
+def save_with_torch(folder: Path, model: str, config: dict[str, Any], single: str, *words: str) -> list[str]:
+    """Saves a small `model` of transformers with random weights, the same for every call, and a tokenizer;
+    returns its words.
+    """
+    library = pytest.importorskip("transformers", reason="the extra `nli` is not installed")
+    torch = pytest.importorskip("torch", reason="the extra `nli` is not installed")
+    from tests.support.word_models import VOCABULARY, word_tokenizer
+
+    torch.manual_seed(7)
+    vocabulary = {word: at for at, word in enumerate((*VOCABULARY, *words))}
+    settings = getattr(library, f"{model.partition('For')[0]}Config")(vocab_size=len(vocabulary), **config)
+    getattr(library, model)(settings).save_pretrained(folder)
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     library.PreTrainedTokenizerFast(
-        tokenizer_object=word_tokenizer(),
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        model_max_length=16,
+        tokenizer_object=word_tokenizer(vocabulary, single), eos_token="[SEP]", model_max_length=16, **names
     ).save_pretrained(folder)
-    return folder
+    return list(vocabulary)
 
 
-@needs_torch
 @pytest.mark.filterwarnings("ignore")
-def test_a_classifier_of_transformers_says_yes_under_exactly_one_of_its_labels(tmp_path: Path) -> None:
-    pairs = [(f"{a} {b}", c) for a in WORDS[4:9] for b in WORDS[4:7] for c in WORDS[4:9]]
+def test_nli_classifier_of_torch_has_exactly_one_label_and_cuts_only_the_premise(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    pairs = [(f"{a} {b}", c) for a in WORDS for b in WORDS for c in WORDS]
     columns = []
-    for at in range(3):
-        names = {str(n): "entailment" if n == at else f"other {n}" for n in range(3)}
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        entailer = make(f"nli:{torch_classifier(folder, names)}")
+    for entailing in range(3):
+        names = {at: "entailment" if at == entailing else f"other {at}" for at in range(3)}
+        config = {**size, "max_position_embeddings": 16, "id2label": names, "initializer_range": 1.0}
+        save_with_torch(tmp_path, "BertForSequenceClassification", config, "[CLS] $A [SEP]")
+        entailer = make(f"nli:{tmp_path}")
         columns.append(judge_pairs(entailer, *pairs))
+        head = "ape bee " * 6
+        same, longer = judge_pairs(entailer, (head, "cat"), (head + "dog " * 50, "cat"))
+        assert same is longer
+        assert judge_pairs(entailer, ("ape", "cat " * 7)) == [None]
     assert all(sum(map(bool, verdicts)) == 1 for verdicts in zip(*columns, strict=True))
     assert len({tuple(verdicts) for verdicts in columns}) == 3
 
 
-@needs_torch
 @pytest.mark.filterwarnings("ignore")
-def test_a_classifier_of_transformers_loses_only_the_end_of_a_premise(tmp_path: Path) -> None:
-    entailer = make(f"nli:{torch_classifier(tmp_path, LABELS)}")
-    head = "proof " * 12
-    same, longer = judge_pairs(entailer, (head, "claim"), (head + "denied " * 50, "claim"))
-    assert same is longer
-    assert judge_pairs(entailer, ("proof", "claim " * 13)) == [None]
-    assert judge_pairs(entailer, ("proof", "claim " * 12)) != [None]
-
-
-@needs_torch
-@pytest.mark.filterwarnings("ignore")
-def test_a_t5_model_is_told_as_true_is_and_only_one_and_nought_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = import_module("transformers")
-    config = library.T5Config(
-        vocab_size=len(WORDS),
-        d_model=16,
-        d_kv=8,
-        d_ff=16,
-        num_layers=1,
-        num_heads=2,
-        pad_token_id=0,
-        eos_token_id=3,
-        decoder_start_token_id=0,
+def test_nli_with_t5_reads_only_0_and_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    ends = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
+    words = save_with_torch(
+        tmp_path,
+        "T5ForConditionalGeneration",
+        size | ends,
+        "$A [SEP]",
+        "0",
+        "1",
+        "premise:",
+        "hypothesis:",
     )
-    library.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
-    tokenizer = word_tokenizer("$A [SEP] $B [SEP]", "$A [SEP]")
-    library.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", eos_token="[SEP]"
-    ).save_pretrained(tmp_path)
-    prompts: list[list[int]] = []
+    prompts: list[str] = []
 
     def generate(self: Any, *, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
-        prompts.extend(row[mask.bool()].tolist() for row, mask in zip(input_ids, attention_mask, strict=True))
-        replies = {4: [0, 8, 3], 5: [0, 7, 3]}  # by the premise's first word: 1, 0, or something else
-        return input_ids.new_tensor([replies.get(int(row[row != 0][1]), [0, 6, 3]) for row in input_ids])
+        texts = [
+            " ".join(words[id] for id in row[mask.bool()])
+            for row, mask in zip(input_ids, attention_mask, strict=True)
+        ]
+        prompts.extend(texts)
+        replies = {"ape": "1", "bee": "0"}  # by the premise's first word; any other has no verdict
+        return input_ids.new_tensor(
+            [[0, words.index(replies.get(text.split()[1], "elk")), 3] for text in texts]
+        )
 
-    monkeypatch.setattr(library.T5ForConditionalGeneration, "generate", generate)
-    pairs = [("proof", "claim"), ("claim denied", "claim"), ("denied", "claim"), ("proof " * 3000, "claim")]
-    assert judge_pairs(make(f"nli:{tmp_path}"), *pairs) == [True, False, None, True]
-    assert prompts[0] == [
-        WORDS.index(word) for word in ("premise:", "proof", "hypothesis:", "claim", "[SEP]")
-    ]
-    assert len(prompts[-1]) == 2048
-    assert prompts[-1][-3:] == prompts[0][-3:]
-
-
-@needs_torch
-def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
-    classifier_folder(tmp_path, onnx=False)
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
-    with pytest.raises(UsageError, match="is BertForMaskedLM"):
-        make(f"nli:{tmp_path}")
+    monkeypatch.setattr("transformers.T5ForConditionalGeneration.generate", generate)
+    pairs = [("ape", "cat"), ("bee dog", "cat"), ("dog", "cat"), ("ape " * 3000, "cat"), ("ape", "x " * 1100)]
+    assert judge_pairs(make(f"nli:{tmp_path}"), *pairs) == [True, False, None, True, None]
+    assert prompts[0] == "premise: ape hypothesis: cat [SEP]"
+    assert len(prompts[-1].split()) == 2048
+    assert prompts[-1].endswith("ape hypothesis: cat [SEP]")

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+import types
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ragc.corpora.embed import Vectors
+
+
+def install_transformers(monkeypatch: pytest.MonkeyPatch, **classes: type) -> None:
+    """Installs a library called sentence-transformers with `classes`."""
+    library = types.ModuleType("sentence_transformers")
+    vars(library).update(classes)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
 
 
 class WordEmbedder:

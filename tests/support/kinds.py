@@ -11,10 +11,10 @@ from ragc.core.counters import Counters, counting
 from ragc.corpora import SOURCES, datasets
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.embed import EMBEDDERS, Embedder
-from ragc.corpora.embed.local import onnx_embedder, transformers_embedder
+from ragc.corpora.embed import make as make_embedder
 from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
+from ragc.corpora.models import Bm25Reranker, CrossEncoder, EmbedReranker
 from ragc.corpora.rerank import RERANKERS, RerankedSource, Reranker
-from ragc.corpora.rerank.kinds import Bm25Reranker, CrossEncoder, EmbedReranker
 from ragc.corpora.sources.base import Source, current_question, parts_of
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.dense.source import DenseSource
@@ -148,15 +148,14 @@ __all__ = [
     "folders",
     "format_of",
     "grade",
+    "make_embedder",
     "metrics",
-    "onnx_embedder",
     "parse",
     "parts_of",
     "prepare",
     "read_corpus",
     "read_questions",
     "reply_schema",
-    "transformers_embedder",
 ]
 
 

@@ -246,7 +246,7 @@ def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
         if not real.is_relative_to(home):
             return False
         if folder:
-            from ragc.corpora.embed.local import has_onnx
+            from ragc.corpora.models import has_onnx
 
             return (has_onnx(real) or not onnx) and _is_self_contained(real, home)
         return real.is_file() or real.is_dir() or not real.exists()

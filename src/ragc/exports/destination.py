@@ -31,21 +31,21 @@ WRITTEN = "exports.sha256"
 """The cache file with the digests of all single-file exports, which have no manifest."""
 
 
-def refuse_existing(out: Path, *, force: bool, made: Collection[str] = ()) -> None:
+def refuse_existing(out: Path, *, force: bool, consumer_folders: Collection[str] = ()) -> None:
     """Raises UsageError when `out` exists, unless `force` is true and it is empty or an unchanged export.
 
-    Folders called as in `made`, which consumers make in an export, do not count. Also raises UsageError when
-    a test write fails.
+    Folders called as in `consumer_folders`, which consumers make in an export, do not count. Also raises
+    UsageError when a test write fails.
     """
     if os.path.lexists(out) and not force:
         raise UsageError(f"{out} exists; choose another --out, or replace it with --force.")
     where = resolve_out(out)
     if where.is_dir() and (_is_export(where) or not any(where.iterdir())):
-        check_folder(where, GRAPH, what="an export", ours=_is_export, made=made)
+        check_folder(where, GRAPH, what="an export", ours=_is_export, made=consumer_folders)
     elif os.path.lexists(where) and (where.is_dir() or not _is_own_file(where)):
-        known = " (a single file is known when it was exported on this machine, unchanged)"
+        hint = " (a single file is known when it was exported on this machine, unchanged)"
         raise UsageError(
-            f"{out} exists and is no export, so it is not replaced{'' if where.is_dir() else known}; choose "
+            f"{out} exists and is no export, so it is not replaced{'' if where.is_dir() else hint}; choose "
             "another --out or move it away."
         )
     else:
@@ -68,18 +68,20 @@ def _is_own_file(path: Path) -> bool:
         return False
 
 
-def write_atomically(out: Path, tree: bytes | Mapping[str, bytes], made: Collection[str] = ()) -> None:
+def write_atomically(
+    out: Path, tree: bytes | Mapping[str, bytes], consumer_folders: Collection[str] = ()
+) -> None:
     """Writes a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
 
-    An existing export is replaced as a whole, with the folders `made` in it. Raises UsageError where a folder
-    would become a file or a file a folder, or the folder was changed meanwhile, and OSError.
+    An existing export is replaced as a whole, with the `consumer_folders` in it. Raises UsageError where a
+    folder would become a file or a file a folder, or the folder was changed meanwhile, and OSError.
     """
     where, is_file = resolve_out(out), isinstance(tree, bytes)
     if os.path.lexists(where) and where.is_dir() == is_file:
         change = "folder, and the export is a file" if is_file else "file, and the export is a folder"
         raise UsageError(f"{out} is a {change}; remove it first, or choose another --out.")
     if not isinstance(tree, bytes):
-        put_folder(where, tree, GRAPH, made)
+        put_folder(where, tree, GRAPH, consumer_folders)
         return
     with suppress(OSError):  # it then only cannot be replaced later
         record = make_private(cache_home()) / WRITTEN

@@ -63,7 +63,7 @@ def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
     formats = [format_of(id) for id in (FORMATS if format == ALL else (format,))]
     if format == ALL or (formats[0].folder and not formats[0].alone):
         _refuse_suffix(Path(out), f"The export --to {format}")
-    refuse_existing(Path(out), force=force, made=_made())
+    refuse_existing(Path(out), force=force, consumer_folders=_consumer_folders())
 
 
 def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questions: int = 0) -> None:
@@ -91,9 +91,9 @@ def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questi
         )
 
 
-def _made() -> set[str]:
+def _consumer_folders() -> set[str]:
     """Returns the names of the folders that consumers make in an export."""
-    return {name for id in FORMATS for name in format_of(id).made}
+    return {name for id in FORMATS for name in format_of(id).consumer_folders}
 
 
 def _is_file_name(out: Path) -> bool:
@@ -131,7 +131,7 @@ def export(compiled: Any, format: str, out: str | Path, *, force: bool = False) 
         paths = {id: out / name for id, name in names.items()}
     else:
         tree, paths = export_tree(format_of(format), program, file=_is_file_name(out)), {format: out}
-    write_atomically(out, tree, _made())
+    write_atomically(out, tree, _consumer_folders())
     loading, hints = {}, {}
     for id, path in paths.items():
         chosen = format_of(id)
@@ -291,10 +291,12 @@ def _closest(path: Path, program: ExportedProgram) -> tuple[str, bytes]:
 
 
 def _compare_all(folder: Path, expected: Mapping[str, bytes]) -> None:
-    """Raises ArtefactError unless `folder` has the files `expected`, and no other that is not of `_made`."""
+    """Raises ArtefactError unless `folder` has the files `expected`, and no others but in the folders of
+    consumers.
+    """
     files = {file.relative_to(folder) for file in folder.rglob("*") if not file.is_dir()}
-    made = _made()
-    names = {file.as_posix() for file in files if not made & {*file.parts[:-1]}}
+    folders = _consumer_folders()
+    names = {file.as_posix() for file in files if not folders & {*file.parts[:-1]}}
     for name in sorted(names | expected.keys()):
         if name not in expected:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")

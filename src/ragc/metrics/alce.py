@@ -72,9 +72,9 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> dict[st
     listed = items(without_citations(answer_line(prediction)))
     answer_items = [item for item in map(normalise, listed) if item]
     golds = [{normalise(alias) for alias in aliases} for aliases in answers]
-    known = set().union(*golds)
+    gold_items = set().union(*golds)
     hits = sum(not gold.isdisjoint(answer_items) for gold in golds)
-    precision = sum(item in known for item in answer_items) / len(answer_items) if answer_items else 0.0
+    precision = sum(item in gold_items for item in answer_items) / len(answer_items) if answer_items else 0.0
     recall = hits / len(golds)
     recall_5 = min(_RECALL_CAP, hits) / min(_RECALL_CAP, len(golds))
     scores = {"prec": precision, "rec": recall, "rec_5": recall_5}

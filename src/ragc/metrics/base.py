@@ -373,10 +373,10 @@ class Scorer:
         """
         needed = [self.assessors[family] for family in families(self.metrics)]
         with counting(Counters()) as cost:
-            known = await grade(outcome, needed)
-        failed = {family: found.failure for family, found in known.findings.items() if found.failure}
+            graded = await grade(outcome, needed)
+        failed = {family: finding.failure for family, finding in graded.findings.items() if finding.failure}
         unknown = [family for family, error in failed.items() if not isinstance(error, MetricFailure)]
-        scores = {m.id: None if m.reads in unknown else m.score(known) for m in self.metrics}
+        scores = {m.id: None if m.reads in unknown else m.score(graded) for m in self.metrics}
         spent = {name: amount for name, amount in cost.to_json().items() if amount}
         first = min(failed.values(), key=lambda error: isinstance(error, MetricFailure), default=None)
-        return OutcomeScores(scores, known.findings, spent, first)
+        return OutcomeScores(scores, graded.findings, spent, first)

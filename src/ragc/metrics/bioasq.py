@@ -65,7 +65,7 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> tuple
     left = [{fold(synonym) for synonym in group} for group in groups]
     right = 0
     for item in map(fold, items):
-        match = next((at for at, synonyms in enumerate(left) if item in synonyms), None)
+        match = next((index for index, synonyms in enumerate(left) if item in synonyms), None)
         if match is not None:
             del left[match]
             right += 1
@@ -78,8 +78,8 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> tuple
 def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:
     """Returns the rank (1 to 5) of the first correct candidate of a factoid, 0 if none is."""
     synonyms = {fold(synonym) for group in groups for synonym in group}
-    whole = fold(_MARK.sub("", prediction or ""))
-    if whole in synonyms:  # a name may contain a comma
+    text = fold(_MARK.sub("", prediction or ""))
+    if text in synonyms:  # a name may contain a comma
         return 1
     candidates = map(fold, split_items(prediction or "")[:CANDIDATES])
     return next((rank for rank, item in enumerate(candidates, 1) if item in synonyms), 0)

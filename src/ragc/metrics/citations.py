@@ -148,9 +148,9 @@ def _premise(used: Sequence[int], passages: Sequence[Passage]) -> str:
     return "\n".join(f"Title: {passage.title}\n{passage.text}" for passage in shown)
 
 
-def _without_one(used: tuple[int, ...], at: int) -> tuple[int, ...]:
+def _without_one(used: tuple[int, ...], index: int) -> tuple[int, ...]:
     """Returns `used` without one mark of the same passage as that at `at`: the first, as in ALCE's script."""
-    first = used.index(used[at])
+    first = used.index(used[index])
     return used[:first] + used[first + 1 :]
 
 
@@ -161,7 +161,7 @@ def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pa
     sets = [part.used] if part.used else []
     if len(part.used) > 1:
         sets += [(mark,) for mark in part.used]
-        sets += [_without_one(part.used, at) for at in range(len(part.used))]
+        sets += [_without_one(part.used, index) for index in range(len(part.used))]
     return [(_premise(used, passages), part.text) for used in sets]
 
 
@@ -183,8 +183,8 @@ def _judge_sentence(
     credited = int(supported)
     if supported and len(part.used) > 1:
         credited = sum(
-            is_entailed((mark,)) or not is_entailed(_without_one(part.used, at))
-            for at, mark in enumerate(part.used)
+            is_entailed((mark,)) or not is_entailed(_without_one(part.used, index))
+            for index, mark in enumerate(part.used)
         )
     return {
         "text": part.text,

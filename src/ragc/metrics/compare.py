@@ -253,11 +253,11 @@ def compare(a: ScoredRun, b: ScoredRun, *, seed: int, by: str = "", changed: int
     shared = [key for key in a.answered if key in b.answered]
     if not shared:
         raise UsageError(f"{a.name} and {b.name} share no question id; score both on the same split.")
-    asked = [
+    contents = [
         {key: (run.answered[key].question, set(run.answered[key].answers)) for key in shared}
         for run in (a, b)
     ]
-    differing = [key for key in shared if asked[0][key] != asked[1][key]]
+    differing = [key for key in shared if contents[0][key] != contents[1][key]]
     if differing:
         raise UsageError(
             f"{a.name} and {b.name} are not over the same data: {len(differing)} of {len(shared)} shared "

@@ -152,11 +152,11 @@ class CragAssessor:
             return _verdict("correct", "invalid")
         if not left or (meta and invalid(prediction)):
             return _verdict("hallucination", "invalid")
-        asked: list[dict[str, Any]] = (
+        gold_inputs: list[dict[str, Any]] = (
             [{"gold_answer": gold} for gold in left] if meta else [{"gold_answers": left}]
         )
         unreadable = False
-        for gold in asked:
+        for gold in gold_inputs:
             reply = await judge.ask_judge(
                 ask,
                 JudgeAnswerStrictly if meta else JudgeAnswer,

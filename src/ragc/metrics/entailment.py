@@ -23,7 +23,7 @@ from ragc.metrics.judge import LONGEST, ask_judge
 if TYPE_CHECKING:
     from ragc.store.calls import CallStore
 
-VERSION = 1
+VERSION = 2
 """Incremented when a backend's verdicts change; part of every key in a store."""
 
 THETA = 0.65

@@ -197,8 +197,8 @@ class AnswerLabels:
                 agreements[metric.id] = outcome
         remarks = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
         if unused := self.labels.keys() - set(answers.values()):
-            asked = {row.question for row in run.answered.values()}
-            other_answers = sum(self.labels[key].get("question") in asked for key in unused)
+            questions = {row.question for row in run.answered.values()}
+            other_answers = sum(self.labels[key].get("question") in questions for key in unused)
             parts = {
                 "of questions that were not asked": len(unused) - other_answers,
                 "of other answers to the questions": other_answers,
@@ -249,8 +249,8 @@ def known_metric(name: str) -> Metric | None:
 
 def _agreement(run: ScoredRun, metric: Metric, verdicts: Mapping[str, bool]) -> MetricAgreement | str:
     """Returns the agreement of `metric` with `verdicts` by question id, or why there is none."""
-    given = run.scores(metric.id).items()
-    scores = {key: score for key, score in given if key in verdicts and score is not None}
+    run_scores = run.scores(metric.id).items()
+    scores = {key: score for key, score in run_scores if key in verdicts and score is not None}
     human = [verdicts[key] for key in scores]
     if len(human) < MIN_LABELS:
         unscored = len(verdicts) - len(human)
@@ -339,8 +339,13 @@ def correct_by(
     columns = [
         {key: score for key, score in run.scores(metric.id).items() if score is not None} for run in runs
     ]
-    position = {key: at for at, key in enumerate(key for key in columns[0] if key in columns[1])}
-    arms = {name: at for at, run in enumerate(runs) for name in ("ab"[at], run.name, names[at]) if name}
+    position = {key: index for index, key in enumerate(key for key in columns[0] if key in columns[1])}
+    arms = {
+        name: index
+        for index, run in enumerate(runs)
+        for name in ("ab"[index], run.name, names[index])
+        if name
+    }
     labels = _labels_of(path, runs, arms, position, bounds)
     if min(map(len, labels)) < MIN_LABELS:
         counts = " and ".join(
@@ -360,7 +365,7 @@ def correct_by(
                 f"The judge gave every answer of {run.name} {column[0]:g}, so it tells none of them apart; "
                 "what is known of them comes from the labels."
             )
-        if all(column[at] == label for at, label in labelled.items()):
+        if all(column[index] == label for index, label in labelled.items()):
             remarks.append(
                 f"The judge agreed with all {len(labelled)} labels of {run.name}; the interval counts one "
                 "further error."
@@ -392,10 +397,10 @@ def _labels_of(
             if problem := _problem(value, arms, position, bounds):
                 problems.append(f"{place}: {problem}")
                 continue
-            side, at = labels[arms[value["arm"]]], position[value["id"]]
-            if at in side:
+            side, index = labels[arms[value["arm"]]], position[value["id"]]
+            if index in side:
                 problems.append(f"{place}: question {value['id']!r} has two labels of {value['arm']!r}")
-            side[at] = float(value["label"])
+            side[index] = float(value["label"])
     raise_problems(path, problems)
     return labels
 

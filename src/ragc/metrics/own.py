@@ -66,9 +66,9 @@ class MetricFunction:
 
     async def score(self, first: Any, second: Any, trace: Sequence[Any] | None = None) -> float:
         """Calls the function, in a thread. Raises MetricFailure where it gives no score."""
-        given, form = (None, self._plain) if trace is None else (list(trace), self._traced)
-        places = [first, second, given, None, None][: form or 2]
-        named = {} if form else {"trace": given}
+        traced, form = (None, self._plain) if trace is None else (list(trace), self._traced)
+        places = [first, second, traced, None, None][: form or 2]
+        named = {} if form else {"trace": traced}
         with no_exit(self._shown):
             try:
                 value = await asyncio.to_thread(self._call, *places, **named)
@@ -85,8 +85,8 @@ class MetricFunction:
             raise MetricFailure(f"{self._shown} raised StopIteration: a `next` without default") from error
 
     def _number(self, value: Any) -> float:
-        given: Any = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
-        number = _number(given)
+        score: Any = value.get("score") if isinstance(value, Mapping) else getattr(value, "score", value)
+        number = _number(score)
         if not math.isfinite(number):
             # an integer beyond all floats may have too many digits to be shown
             shown = math.inf if number == math.inf else value

@@ -22,7 +22,7 @@ def of(metric: Metric) -> Metric:
 
     def best(outcome: Outcome) -> float | None:
         candidates = outcome.candidates or (outcome.prediction,)
-        scores = (metric.score(replace(outcome, prediction=one)) for one in candidates)
+        scores = (metric.score(replace(outcome, prediction=candidate)) for candidate in candidates)
         return max((score for score in scores if score is not None), default=None)
 
     about = f"the best of all answers that the program chose among: {metric.about}"

@@ -51,7 +51,7 @@ Found = dict[str, Any]
 
 def average_precision(useful: Sequence[bool]) -> float:
     """Returns the mean, over the useful passages, of the precision down to each; 0 without one."""
-    precisions = [sum(useful[:rank]) / rank for rank, one in enumerate(useful, 1) if one]
+    precisions = [sum(useful[:rank]) / rank for rank, is_useful in enumerate(useful, 1) if is_useful]
     return sum(precisions) / len(precisions) if precisions else 0.0
 
 
@@ -156,8 +156,8 @@ class _Assessor:
         if reply is None:
             return {"by": "unreadable"}
         claims = list(dict.fromkeys(claim.strip() for claim in reply["facts"] if claim.strip()))
-        known = await entail_pairs(self._entailer(), [(support, claim) for claim in claims])
-        supported = [known[support, claim] for claim in claims]
+        verdicts = await entail_pairs(self._entailer(), [(support, claim) for claim in claims])
+        supported = [verdicts[support, claim] for claim in claims]
         why = "no_claims" if not claims else "unreadable" if None in supported else "judge"
         return {"claims": claims, "supported": supported, "by": why}
 
@@ -278,7 +278,7 @@ def unscored(findings: Sequence[Mapping[str, Finding]]) -> list[str]:
     """
     sentences = []
     for metric in METRICS:
-        values = [known[metric.reads].value for known in findings if metric.reads in known]
+        values = [families[metric.reads].value for families in findings if metric.reads in families]
         by = Counter(value.get("by") for value in values)
         sentences += [
             f"{metric.id} has no score for {by[reason]:,} of {len(values):,} questions: {why}."

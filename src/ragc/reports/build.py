@@ -202,7 +202,7 @@ def _shown(value: Any, name: str) -> str:
 
 def _summary(
     subject: Subject,
-    asked: int,
+    questions: int,
     split: str,
     costs: Sequence[Mapping[str, Any]],
     budget: Sequence[Mapping[str, Any]],
@@ -224,7 +224,7 @@ def _summary(
         "models" if several else "model": ", ".join(map(redact, named)),
         "date": run.finished[:16].replace("T", " "),
         "questions": ", ".join(f"{n:,} {name}" for name, n in sizes.items() if n)
-        or (f"{asked:,} {split.removeprefix('rows')}".strip() if asked else ""),
+        or (f"{questions:,} {split.removeprefix('rows')}".strip() if questions else ""),
         "dollars": dollars(spent["US dollars"]) if spent["US dollars"] >= 0 else "",
         "LM calls": amount(spent["LM calls"]) if spent["LM calls"] else "",
         "tokens": amount(spent["tokens"]) if spent["tokens"] else "",

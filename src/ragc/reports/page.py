@@ -143,12 +143,12 @@ def render(
         report.questions, key=lambda question: (question.change not in ("gained", "lost"), question.id)
     )
     ranked = ranked[:MAX_QUESTIONS]
-    wanted = {question.id for question in ranked}
+    ids = {question.id for question in ranked}
     rows: dict[str, Lines] = {kind: [] for kind in KINDS}
     for number, line in enumerate(report.lines(), 1):
         row = plain(line)
         put(json.dumps(row, ensure_ascii=True, allow_nan=False))
-        if row["row"] != "question" or line["id"] in wanted:
+        if row["row"] != "question" or line["id"] in ids:
             rows[row["row"]].append({**row, "line": number})
     texts = {row["id"]: json_in_page(row) for row in rows.pop("question")}
     left = MAX_CHARACTERS

@@ -65,9 +65,9 @@ def check_same_data(runs: Sequence[Run]) -> None:
     first: dict[str, tuple[str, tuple[str, frozenset[str]]]] = {}
     for run in runs:
         for key, row in run.scored.answered.items():
-            asked = row.question, frozenset(row.answers)
-            name, before = first.setdefault(key, (run.name, asked))
-            if before != asked:
+            content = row.question, frozenset(row.answers)
+            name, before = first.setdefault(key, (run.name, content))
+            if before != content:
                 raise UsageError(
                     f"{name} and {run.name} are not over the same data: the id {key[:80]!r} has another "
                     "question or other gold answers in each; report on runs of one file of questions."

@@ -167,7 +167,11 @@ def recommendation(
 ) -> str:
     """Returns what to do after the deciding difference `gap` of the programs called `before` and `after`."""
     if gap.verdict == "better":
-        others = [other for other in gaps if other.metric != gap.metric and other.split == gap.split]
+        others = [
+            difference
+            for difference in gaps
+            if difference.metric != gap.metric and difference.split == gap.split
+        ]
         costs = [change_of(cost, scores) for cost in others if cost.verdict == "worse"][:3]
         also = f"; {' and '.join(costs)}, which is worse" if costs else ""
         return f"Use {after}: {change_of(gap, scores)}{also}."

@@ -18,8 +18,8 @@ import dspy
 
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
+from ragc.corpora.models import Bm25Reranker
 from ragc.corpora.rerank import RerankedSource
-from ragc.corpora.rerank.kinds import Bm25Reranker
 from ragc.corpora.sources.base import Source
 from ragc.errors import RagcError
 from ragc.programs.base import RagProgram

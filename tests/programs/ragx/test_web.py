@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ragc.corpora.chunking.chunk import chunk_passage
+from ragc.corpora.models import Bm25Reranker
 from ragc.corpora.rerank import RerankedSource
-from ragc.corpora.rerank.kinds import Bm25Reranker
 from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.given import GivenSource
 from ragc.records import Passage

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragc import metrics
+from ragc.corpora.models import EmbedReranker
 from ragc.corpora.rerank import RerankedSource
-from ragc.corpora.rerank.kinds import EmbedReranker
 from ragc.errors import SourceError, UsageError
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import set_demos

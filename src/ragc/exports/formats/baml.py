@@ -294,5 +294,5 @@ KIND = Format(
     load=load,
     named=lambda program, prompt: FOLDER,
     folder=True,
-    made=("baml_client",),
+    consumer_folders=("baml_client",),
 )

@@ -61,8 +61,9 @@ class Format:
     format that needs more than one file per prompt, or whose consumer expects a folder; `alone` if a single
     call may still be one file when the output has the name of a file; `cases` if the format includes cases;
     `imported` if a file without its suffix cannot be loaded; `escapes` if what it writes defuses markers in
-    inputs as the program does. `made` are the names of folders that the consumer makes in the export. `named`
-    returns the file name of a prompt in a folder, if that differs from the prompt's name and `suffix`.
+    inputs as the program does. `consumer_folders` are the names of folders that the consumer makes in the
+    export. `named` returns the file name of a prompt in a folder, if that differs from the prompt's name and
+    `suffix`.
     """
 
     id: str
@@ -76,7 +77,7 @@ class Format:
     cases: bool = False
     imported: bool = False
     escapes: bool = False
-    made: tuple[str, ...] = ()
+    consumer_folders: tuple[str, ...] = ()
     named: Callable[[ExportedProgram, CompiledPrompt], str] | None = None
 
     def files(self, program: ExportedProgram) -> Mapping[str, bytes]:
@@ -157,7 +158,7 @@ def refuse_inputs(prompt: CompiledPrompt, taken: Collection[str], consumer: str)
 
 def distinct(name: str, taken: Collection[str]) -> str:
     """Returns `name`, with a number appended if it is taken; case is ignored."""
-    lowered, candidate, number = {other.lower() for other in taken}, name, 2
+    lowered, candidate, number = {used.lower() for used in taken}, name, 2
     while candidate.lower() in lowered:
         candidate, number = f"{name}_{number}", number + 1
     return candidate

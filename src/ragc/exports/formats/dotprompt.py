@@ -151,8 +151,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
         "import asyncio, pathlib, dotpromptz.dotprompt, dotpromptz.typing",
         "given = dotpromptz.typing.DataArgument(input=inputs)",
         f"text = pathlib.Path({place.file}).read_text('utf-8')",
-        "made = dotpromptz.dotprompt.Dotprompt().render(text, given)",
-        "messages = asyncio.run(made).messages",
+        "rendering = dotpromptz.dotprompt.Dotprompt().render(text, given)",
+        "messages = asyncio.run(rendering).messages",
     )
 
 

@@ -56,8 +56,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
         place.inputs,
         "import pathlib",
         "from haystack import Pipeline",
-        f"made = Pipeline.loads(pathlib.Path({place.file}).read_text('utf-8'))",
-        f"messages = made.run({{'{BUILDER}': inputs}})['{BUILDER}']['prompt']",
+        f"pipeline = Pipeline.loads(pathlib.Path({place.file}).read_text('utf-8'))",
+        f"messages = pipeline.run({{'{BUILDER}': inputs}})['{BUILDER}']['prompt']",
     )
 
 

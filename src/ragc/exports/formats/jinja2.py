@@ -23,10 +23,10 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
     return (
         place.inputs,
         "import json, pathlib, jinja2",
-        f"made = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
+        f"prompt = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
         "jinja = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)",
         "render = lambda text: jinja.from_string(text).render(inputs)",
-        "messages = [{**one, 'content': render(one['content'])} for one in made['messages']]",
+        "messages = [{**message, 'content': render(message['content'])} for message in prompt['messages']]",
     )
 
 

@@ -73,8 +73,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
         "import pathlib",
         "from langchain_core.load import loads",
         f"text = pathlib.Path({place.file}).read_text('utf-8')",
-        "made = loads(text, allowed_objects='core', init_validator=None)  # without both it is refused",
-        "messages = made.invoke(inputs).to_messages()",
+        "prompt = loads(text, allowed_objects='core', init_validator=None)  # without both it is refused",
+        "messages = prompt.invoke(inputs).to_messages()",
     )
 
 

@@ -49,8 +49,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
         place.inputs,
         "import pathlib",
         "from llama_index.core.prompts import RichPromptTemplate",
-        f"made = RichPromptTemplate(pathlib.Path({place.file}).read_text('utf-8'))",
-        "messages = made.format_messages(**inputs)",
+        f"prompt = RichPromptTemplate(pathlib.Path({place.file}).read_text('utf-8'))",
+        "messages = prompt.format_messages(**inputs)",
     )
 
 

@@ -61,8 +61,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
     return (
         place.inputs,
         "import json, pathlib, mlflow",
-        f"made = mlflow.genai.register_prompt(**json.loads(pathlib.Path({place.file}).read_text('utf-8')))",
-        "messages = made.format(**inputs)",
+        f"prompt = mlflow.genai.register_prompt(**json.loads(pathlib.Path({place.file}).read_text('utf-8')))",
+        "messages = prompt.format(**inputs)",
     )
 
 

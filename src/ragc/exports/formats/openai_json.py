@@ -55,8 +55,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
     """Returns the lines that load a prompt of an export."""
     return (
         "import json, pathlib",
-        f"made = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
-        "body = made['request']  # replace its slots as made['slots'] says, all in one pass: "
+        f"export = json.loads(pathlib.Path({place.file}).read_text('utf-8'))",
+        "body = export['request']  # replace its slots as export['slots'] says, all in one pass: "
         + ", ".join(marks(place.prompt).values()),
     )
 

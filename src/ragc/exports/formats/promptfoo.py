@@ -75,9 +75,9 @@ def build_variables(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[s
         return str(item) if kind == "number" or (kind == "integer" and abs(item) > _EXACT) else item
 
     values: dict[str, Any] = {}
-    for name, given in inputs.items():
+    for name, content in inputs.items():
         kind, many = prompt.input(name).kind, prompt.input(name).many
-        values[name] = [value(kind, item) for item in given] if many else value(kind, given)
+        values[name] = [value(kind, item) for item in content] if many else value(kind, content)
     return {"inputs": values}
 
 
@@ -156,5 +156,5 @@ KIND = Format(
     cases=True,
     named=_named,
     folder=True,
-    made=("__pycache__",),
+    consumer_folders=("__pycache__",),
 )

@@ -114,8 +114,8 @@ def load(place: ExportedPrompt) -> tuple[str, ...]:
         place.inputs,
         "import importlib, sys",
         f"sys.path.insert(0, {str(place.path.parent)!r})",
-        f"made = importlib.import_module({place.path.name.removesuffix(SUFFIX)!r})",
-        f"body = made.request({place.prompt.name!r}, **inputs)",
+        f"module = importlib.import_module({place.path.name.removesuffix(SUFFIX)!r})",
+        f"body = module.request({place.prompt.name!r}, **inputs)",
     )
 
 
@@ -128,6 +128,6 @@ KIND = Format(
     load=load,
     imported=True,
     escapes=True,
-    made=("__pycache__",),
+    consumer_folders=("__pycache__",),
     named=lambda program, prompt: _file_name(program),
 )

@@ -161,7 +161,7 @@ def gain(scores: Matrix, *, bounds: Bounds, seed: int, groups: Labels | None = N
     the scores. Higher scores are better.
     """
     values = [
-        {f"{at:09d}": float(score) for at, score in enumerate(row)}
+        {f"{index:09d}": float(score) for index, score in enumerate(row)}
         for row in np.asarray(scores, dtype=np.float64)
     ]
     labels = dict(zip(values[0], groups or (), strict=False))

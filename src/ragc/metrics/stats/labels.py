@@ -136,17 +136,17 @@ def correct(
 
     n, span = len(a), bounds[1] - bounds[0]
     judge = [np.asarray(column, dtype=np.float64) for column in (a, b)]
-    given = labels_a, labels_b
-    places = [sorted(labelled) for labelled in given]
-    labels = [np.array([labelled[i] for i in sorted(labelled)], dtype=np.float64) for labelled in given]
-    scores = [column[at] for column, at in zip(judge, places, strict=True)]
+    sides = labels_a, labels_b
+    places = [sorted(labelled) for labelled in sides]
+    labels = [np.array([labelled[i] for i in sorted(labelled)], dtype=np.float64) for labelled in sides]
+    scores = [column[positions] for column, positions in zip(judge, places, strict=True)]
     gap = judge[1] - judge[0]
 
     def contributed(values: Sequence[Array]) -> Array:
         """Returns what `values` of each question add to `n` times the difference of their means."""
         out = np.zeros(n)
-        for sign, at, column in zip((-1, 1), places, values, strict=True):
-            out[at] += sign * (column - column.mean()) * n / len(column)
+        for sign, positions, column in zip((-1, 1), places, values, strict=True):
+            out[positions] += sign * (column - column.mean()) * n / len(column)
         return out
 
     by_labels, by_judge = contributed(labels), gap - gap.mean() - contributed(scores)

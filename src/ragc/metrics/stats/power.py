@@ -152,8 +152,8 @@ def small_data_note(dev: int | Sequence[int], test: int | Sequence[int], *, fold
     """
     least = least_changes()
     none, weak, some, notes = list[str](), list[str](), list[str](), list[str]()
-    for split, given in (("dev", dev), ("test", test)):
-        sizes = [1] * given if isinstance(given, int) else list(given)
+    for split, questions in (("dev", dev), ("test", test)):
+        sizes = [1] * questions if isinstance(questions, int) else list(questions)
         n = sum(sizes)
         apart = "" if n == len(sizes) else f" ({len(sizes)} groups)"
         if not n:

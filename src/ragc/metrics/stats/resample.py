@@ -670,7 +670,7 @@ def adjust_family(
     for column, i in enumerate(live):
         scored_rows = np.flatnonzero(seen[:, column] > 0)
         drawn = joint and Draws(joint.weighted[:, [column]], joint.total[:, [column]], joint.unseen)
-        within = Groups.of([labels[at] for at in scored_rows])
+        within = Groups.of([labels[index] for index in scored_rows])
         alone = _paired(
             values[scored_rows, column], unseen[column], within, confidence, seed, p[column], drawn
         )

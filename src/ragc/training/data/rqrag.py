@@ -165,13 +165,13 @@ class Trajectories(Collector):
 
     def _reason_to_drop(self, trajectory: _Trajectory, score: float | None) -> str:
         """Returns why a trajectory is left out; "" if it is not."""
-        question, given = trajectory.question, trajectory.answer
+        question, answer = trajectory.question, trajectory.answer
         parents = {passage.parent for passage in passages_of(trajectory.path)}
         is_right = score is not None and score >= (self.task.demo_threshold or 0)
-        is_gold = answer_key(given) in map(answer_key, question.answers)  # but for case and punctuation
+        is_gold = answer_key(answer) in map(answer_key, question.answers)  # but for case and punctuation
         reasons = {
             trajectory.failure: bool(trajectory.failure),
-            "the teacher refused to answer": normalize_refusal(given) in (INVALID, UNSURE),
+            "the teacher refused to answer": normalize_refusal(answer) in (INVALID, UNSURE),
             "the passages miss the supporting ones": not parents.issuperset(question.gold_ids),
             "the answer is not the gold one": not (is_right or is_gold),
         }

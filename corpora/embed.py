@@ -14,17 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from ragc.core import extras
 from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.plugins import Registry
 from ragc.core.progress import Progress
+from ragc.errors import UsageError
 from ragc.records import Passage
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
-Vectors: TypeAlias = "NDArray[np.float32]"
+Vectors: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
 DEFAULT = "all-MiniLM-L6-v2"
 
 
@@ -58,14 +57,13 @@ class Embedder(Protocol):
 class EmbedderKind:
     """The record of a kind of embedder.
 
-    `build` makes the embedder of a model, loading nothing; `takes` says whether a name without a kind is one
-    of its models. `modules` must be installed for it.
+    `build` makes the embedder of a model, loading nothing, and raises UsageError where it cannot; `takes`
+    says whether a name without a kind is one of its models.
     """
 
     id: str
     build: Callable[[str, Progress | None], Embedder]
     takes: Callable[[str], bool] = lambda model: False
-    modules: tuple[str, ...] = ()
 
 
 class Traits(NamedTuple):
@@ -113,7 +111,7 @@ def passage_text(passage: Passage) -> str:
     return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text
 
 
-_IN = "ragc.corpora.embed.local"
+_IN = "ragc.corpora.models"
 
 EMBEDDERS = Registry(
     "ragc.embedders",
@@ -138,49 +136,45 @@ def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
     `progress` is notified of the bytes of a download. Raises UsageError when the library that the model needs
     is not installed, or when `name` is a folder without what an embedder needs.
     """
-    record, model = _record(name)
-    return record.build(model, progress)
+    added, model = split(name)
+    kind = added or next(kind for kind in EMBEDDERS if EMBEDDERS.get(kind).takes(model))
+    return EMBEDDERS.get(kind).build(model, progress)
 
 
-def _record(name: str) -> tuple[EmbedderKind, str]:
-    """Returns the record of the embedder called `name`, and its model."""
+def split(name: str) -> tuple[str, str]:
+    """Returns the kind and the model of the embedder called `name`; "" for the kinds of ragc.
+
+    No file is looked at, and no package that adds an embedder is imported.
+    """
     kind, _, model = name.partition(":")
-    if _is_added(kind):
-        return EMBEDDERS.get(kind), model.strip()
-    full = ALIASES.get(name, name)
-    return next(record for record in map(EMBEDDERS.get, EMBEDDERS) if record.takes(full)), full
+    if kind not in EMBEDDERS and kind not in ALIASES and EMBEDDERS.is_known(kind):
+        return kind, model.strip()
+    return "", ALIASES.get(name, name)
 
 
-def _is_added(kind: str) -> bool:
-    """Returns whether another package adds the embedder `kind`; nothing is imported."""
-    return kind not in EMBEDDERS and kind not in ALIASES and EMBEDDERS.is_known(kind)
-
-
-class EmbedderMark(Mark):
-    """For an option that names an embedder; "" is the default. `checked` modules are checked elsewhere."""
-
-    def __init__(self, checked: tuple[str, ...] = ()) -> None:
-        self._checked = checked
+class _EmbedderMark(Mark):
+    """For the option of a dense source that names an embedder; "" is the default."""
 
     def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
         """Yields the model that is read, and another package's code that is run."""
-        kind, _, model = str(value).partition(":")
-        if _is_added(kind):
+        kind, model = split(str(value))
+        if kind:
             yield RequestedAccess("runs", keys, value, "imports the package that adds this embedder")
             if model:
-                yield RequestedAccess("reads", keys, value, "a model", path=model.strip(), model="any")
+                yield RequestedAccess("reads", keys, value, "a model", path=model, model="any")
         else:
-            own = value in (DEFAULT, *ALIASES, *ALIASES.values())
+            is_named_by_ragc = value in (DEFAULT, *ALIASES, *ALIASES.values())
             yield RequestedAccess(
-                "reads", keys, value, "a model", path=str(value), model="onnx", own_weights=own
+                "reads", keys, value, "a model", is_named_by_ragc, path=str(value), model="onnx"
             )
 
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
-        """Yields the libraries that the model needs and that are not installed."""
+        """Yields why the embedder cannot be made: a missing library, or a file that its folder lacks."""
         name = str(value) or DEFAULT
-        if not _is_added(name.partition(":")[0]) and not resolve(ALIASES.get(name, name)).is_dir():
-            modules = [module for module in _record(name)[0].modules if module not in self._checked]
-            yield from extras.lacking(f"The embedder {name!r}" if value else who, modules)
+        try:
+            make(str(resolve(name)) if resolve(name).is_dir() else name)
+        except UsageError as error:
+            yield str(error)
 
 
-EMBEDDER = EmbedderMark(extras.EXTRAS["dense"])
+EMBEDDER = _EmbedderMark()

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ragc.core import extras
 from ragc.core.display import describe
 from ragc.core.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.plugins import Registry
@@ -56,16 +55,15 @@ class RerankerKind:
     """The record of a kind of reranker.
 
     `names` are the forms of its name, such as ("embed", "embed:MODEL"). `build` makes the reranker of a
-    model, "" for none, loading nothing. `modules` must be installed for a model that is no folder.
+    model, "" for none, loading nothing, and raises UsageError where it cannot.
     """
 
     id: str
     names: tuple[str, ...]
     build: Callable[[str, Progress | None], Reranker]
-    modules: tuple[str, ...] = ()
 
 
-_IN = "ragc.corpora.rerank.kinds"
+_IN = "ragc.corpora.models"
 
 RERANKERS = Registry(
     "ragc.rerankers",
@@ -160,13 +158,13 @@ class _RerankerMark(Mark):
             yield RequestedAccess("reads", keys, value, "a model", path=model, model="onnx")
 
     def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
-        """Yields the libraries that the model of the reranker needs and that are not installed."""
+        """Yields why the reranker cannot be made: a missing library, or a file that its folder lacks."""
         kind, model = split(str(value or ""))
-        record, who = RERANKERS.loaded(kind), f"{who}, reranked by {value!r},"
-        if kind == "embed":
-            yield from embed.EmbedderMark().lacking(who, model, resolve)
-        elif record is not None and model and not resolve(model).is_dir():
-            yield from extras.lacking(who, record.modules)
+        try:
+            if value:
+                make(f"{kind}:{resolve(model)}" if model and resolve(model).is_dir() else str(value))
+        except UsageError as error:
+            yield f"{who}, reranked by {value!r}: {error}"
 
 
 RERANKER = _RerankerMark()
