@@ -18,7 +18,7 @@ from ragc.corpora.embed import DEFAULT, Embedder, Vectors, passage_text
 from ragc.corpora.embed import make as make_embedder
 from ragc.corpora.embed.local import TRANSFORMERS, has_onnx, onnx_model, settings, transformers_model
 from ragc.corpora.rerank import RerankerKind
-from ragc.corpora.sources.bm25.source import bm25_scores
+from ragc.corpora.sources.bm25 import bm25_scores
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage

@@ -12,14 +12,12 @@ from typing import Any, cast
 
 from ragc.corpora import SOURCES
 from ragc.corpora.rerank import POOL, RerankedSource, make, split
-from ragc.corpora.sources.base import Source, SourceInputs, maker
+from ragc.corpora.sources.base import Source, SourceInputs
+from ragc.corpora.sources.options import CorpusHalfOptions, RerankOptions, TitleOptions
 from ragc.corpora.sources.titles import TitleSource
 from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
 from ragc.store.calls import CallStore
-
-Resolve = Callable[[str], Path]
-"""Resolves a path written by the user."""
 
 
 def build(
@@ -29,7 +27,7 @@ def build(
     store: CallStore,
     *,
     recording: str = "",
-    resolve: Resolve = Path,
+    resolve: Callable[[str], Path] = Path,
 ) -> Source:
     """Builds the source of `kind`; kinds that search a corpus need `corpus`. Nothing is sent or indexed yet.
 
@@ -37,22 +35,20 @@ def build(
     `options`. Raises UsageError for an unknown option or one out of range, or a missing library.
     """
     record = SOURCES.get(kind)
-    record.options.of(options)
-    # As written, because the options model would change the fingerprint.
-    left = dict(options)
-    shared = {"titles", "half", "rerank", "rerank_pool"} & record.options.model_fields.keys() & options.keys()
-    taken = {name: left.pop(name) for name in shared}
     if corpus is None and record.corpus == "passages":
         raise UsageError("A source of this kind searches a corpus; name one.")
-    if corpus is not None and taken.get("half"):
-        corpus = half_of(corpus, taken["half"])
-    source = maker(record)(SourceInputs(cast(Corpus, corpus), store, recording, resolve), left)
-    if taken.get("titles"):
+    table = record.options.of(options)
+    shared = [model for model in (CorpusHalfOptions, TitleOptions, RerankOptions) if isinstance(table, model)]
+    inner = {key: options[key] for key in options if not any(key in model.model_fields for model in shared)}
+    if corpus is not None and isinstance(table, CorpusHalfOptions) and table.half:
+        corpus = half_of(corpus, table.half)
+    source = record.build(SourceInputs(cast(Corpus, corpus), store, recording, resolve), inner)
+    if isinstance(table, TitleOptions) and table.titles:
         source = TitleSource(source)
-    if reranker := taken.get("rerank"):
+    if isinstance(table, RerankOptions) and table.rerank:
         # Stripped before resolving, so that the trusted path and the read path are the same.
-        name, model = split(reranker)
-        if model and resolve(model).exists():
-            reranker = f"{name}:{resolve(model)}"
-        source = RerankedSource(source, make(reranker), pool=taken.get("rerank_pool") or POOL)
+        name, model = split(table.rerank)
+        is_local = model and resolve(model).exists()
+        reranker = make(f"{name}:{resolve(model)}" if is_local else table.rerank)
+        source = RerankedSource(source, reranker, pool=table.rerank_pool or POOL)
     return source

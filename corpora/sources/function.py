@@ -24,7 +24,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from ragc.core.digest import digest
 from ragc.core.plugins import REPAIR
 from ragc.core.user_code import code_digest, load_object, no_exit
-from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper, maker
+from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper
 from ragc.corpora.sources.options import SourceOptions
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -135,11 +135,12 @@ def _built(make: Callable[[], Any], kind: str, subject: str, advice: str) -> Sou
 
 def guard(record: SourceKind, subject: str) -> SourceKind:
     """Returns the record of another package with sources that are `GuardedSource`."""
-
-    def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
-        return _built(lambda: maker(record)(inputs, options), record.id, subject, REPAIR)
-
-    return replace(record, build=build)
+    return replace(
+        record,
+        build=lambda inputs, options: _built(
+            lambda: record.build(inputs, options), record.id, subject, REPAIR
+        ),
+    )
 
 
 class OwnOptions(SourceOptions):
@@ -155,9 +156,10 @@ def own_kind(reference: str) -> SourceKind:
 
     def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
         named = load_object(reference, inputs.resolve("."))
-        if options and not isinstance(named, type):
+        is_class = isinstance(named, type)
+        if options and not is_class:
             raise UsageError(f"{reference!r} is a function, which takes no options; name a class that does.")
-        make = partial(named, **options) if isinstance(named, type) else lambda: named
+        make = partial(named, **options) if is_class else lambda: named
         source = _built(make, reference, f"The source {reference!r}", "repair it")
         source.fingerprint = digest([source.fingerprint, options])
         return source

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
+from ragc.core.digest import digest
 from ragc.corpora.sources.base import SourceKind, current_question
-from ragc.corpora.sources.bm25.source import K1, B, bm25_scores, settings_fingerprint
+from ragc.corpora.sources.bm25 import bm25_scores
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.options import Bm25Parameters, RerankOptions
-from ragc.corpora.sources.terms import passage_terms, query_terms
+from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
@@ -30,20 +32,12 @@ class GivenSource(ChunkedSource):
     passages or duplicate ids, UsageError for a setting out of range.
     """
 
-    kind = "given"
+    kind, Options = "given", Bm25Parameters
 
-    def __init__(
-        self,
-        passages: Corpus | Iterable[Passage],
-        *,
-        k1: float = K1,
-        b: float = B,
-        chunk_size: int | None = None,
-        overlap: float = 0.0,
-        chunk_by: str = "text",
-    ) -> None:
-        super().__init__(passages, chunk_size, overlap, chunk_by, k1=k1, b=b)
-        self.fingerprint = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
+    def __init__(self, passages: Corpus | Iterable[Passage], **options: Any) -> None:
+        super().__init__(passages, **options)
+        k1, b = self.options.k1, self.options.b
+        self.fingerprint = digest([self.kind, self.corpus.fingerprint, k1, b, ANALYZER, self.cutting])
         self._chunks_of = cache(lambda name: self.parts_of((name,)))
         self._terms_of = cache(passage_terms)
 
@@ -54,9 +48,10 @@ class GivenSource(ChunkedSource):
         in the corpus.
         """
         context = [part for name in self._context_ids() for part in self._chunks_of(name)]
-        scores = bm25_scores(query_terms(query), [self._terms_of(part) for part in context], **self.settings)
-        order = sorted(range(len(context)), key=lambda at: -scores[at])
-        return tuple(Hit(context[at], scores[at]) for at in order[: max(k, 0)])
+        terms = [self._terms_of(part) for part in context]
+        scores = bm25_scores(query_terms(query), terms, self.options.k1, self.options.b)
+        hits = sorted(map(Hit, context, scores), key=lambda hit: -hit.score)
+        return tuple(hits[: max(k, 0)])
 
     def _context_ids(self) -> tuple[str, ...]:
         question = current_question.get()

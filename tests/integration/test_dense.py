@@ -10,7 +10,7 @@ import pytest
 
 from ragc.corpora.datasets import pydocs
 from ragc.corpora.embed.local import LocalEmbedder, minilm
-from ragc.corpora.sources.dense.source import DenseSource
+from ragc.corpora.sources.dense import DenseSource
 from ragc.records import Passage
 from tests.integration.fetched import fetch_minilm
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.lucene import LuceneSource
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ragc.corpora.rerank import RerankedSource, Reranker, make
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.records import Hit, Passage
 from tests.integration.fetched import fetch_minilm
 

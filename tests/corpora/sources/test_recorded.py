@@ -10,7 +10,7 @@ import pytest
 
 import ragc
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
