@@ -50,7 +50,7 @@ SOURCES = Registry(
             "keyword search over a corpus file, scored as Lucene does; a large one is indexed on disk",
         ),
         "given": (
-            f"{_IN}.given",
+            f"{_IN}.bm25:GIVEN",
             "the passages that come with each question (`context_ids`), ranked by BM25",
         ),
         "lucene": (f"{_IN}.lucene", "keyword search by Lucene over an index on disk (extra `lucene`)"),

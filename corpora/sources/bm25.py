@@ -26,6 +26,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ from pydantic import Field
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
-from ragc.corpora.sources.base import SourceKind
-from ragc.corpora.sources.chunked import IndexedSource
+from ragc.corpora.sources.base import SourceKind, current_question
+from ragc.corpora.sources.chunked import ChunkedSource, IndexedSource
 from ragc.corpora.sources.options import (
     Bm25Parameters,
     CorpusHalfOptions,
@@ -48,6 +49,7 @@ from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus, StoredCorpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step
 from ragc.corpora.storage.passages import key, map_array, save_array
+from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
 K1, B = 0.9, 0.4
@@ -78,6 +80,10 @@ class SparseOptions(Bm25Parameters):
 
 class Bm25Options(SparseOptions, TitleOptions, RerankOptions, CorpusHalfOptions):
     """Options of a source of kind `bm25`."""
+
+
+class GivenOptions(Bm25Parameters, RerankOptions):
+    """Options of a source of kind `given`."""
 
 
 class Bm25Index:
@@ -151,7 +157,7 @@ def build_in_memory(
         step(1)
     keys = np.fromiter(map(key, vocabulary), np.uint64, len(vocabulary))
     by_key = np.argsort(keys)
-    term_of_posting = _inverse(by_key)[np.frombuffer(numbers, np.uint32)]
+    term_of_posting = np.argsort(by_key).astype(np.int32)[np.frombuffer(numbers, np.uint32)]
     order = np.argsort(term_of_posting, kind="stable")
     passage_of_posting = np.repeat(np.arange(len(ids), dtype=np.int32), np.frombuffer(distinct, np.uint32))[
         order
@@ -166,16 +172,9 @@ def build_in_memory(
         "starts": np.concatenate([[0], np.cumsum(df)]),
         "numbers": passage_of_posting,
         "scores": np.repeat(idf, df) * (tf / (tf + norm[passage_of_posting])),
-        "ranks": _inverse(np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.int64)),
+        "ranks": np.argsort(sorted(range(len(ids)), key=ids.__getitem__)).astype(np.int32),
     }
     return Bm25Index(passages, arrays)
-
-
-def _inverse(order: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Returns the place of each position in `order`."""
-    places = np.empty(len(order), dtype=np.int32)
-    places[order] = np.arange(len(order), dtype=np.int32)
-    return places
 
 
 def bm25_scores(
@@ -238,6 +237,58 @@ class Bm25Source(IndexedSource):
         return Bm25Index.open(folder, self.passages)
 
 
+class GivenSource(ChunkedSource):
+    """Ranks those of `passages` that the current question (`current_question`) names in `context_ids`.
+
+    All of them are found for any query: ordered by BM25 with them as the corpus, ties, such as scores of 0,
+    in the given order. Passages are cut to `chunk_size` tokens if that is set. Raises DataError for no
+    passages or duplicate ids, UsageError for an option out of range.
+    """
+
+    kind, Options = "given", Bm25Parameters
+
+    def __init__(self, passages: Corpus | Iterable[Passage], **options: Any) -> None:
+        super().__init__(passages, **options)
+        k1, b = self._scoring = self.options.k1, self.options.b
+        self.fingerprint = digest([self.kind, self.corpus.fingerprint, k1, b, ANALYZER, self.cutting])
+        self._parts_of = cache(lambda id: [(part, passage_terms(part)) for part in self.parts_of((id,))])
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Returns at most `k` of the current question's own passages, best first.
+
+        Raises SourceError if no question is being answered, if it has no passages, or if one of them is not
+        in the corpus.
+        """
+        parts = [part for id in self._context_ids() for part in self._parts_of(id)]
+        scores = bm25_scores(query_terms(query), [terms for _, terms in parts], *self._scoring)
+        hits = [Hit(passage, score) for (passage, _), score in zip(parts, scores, strict=True)]
+        return tuple(sorted(hits, key=lambda hit: -hit.score)[: max(k, 0)])
+
+    def _context_ids(self) -> Iterable[str]:
+        question = current_question.get()
+        if question is None:
+            raise SourceError("A source of kind 'given' was searched while no question was being answered.")
+        label = f"question {question.id!r}" if question.id else f"the question {question.question!r}"
+        if not question.context_ids:
+            raise SourceError(
+                f"A source of kind 'given' finds the passages that come with a question, and {label} has no "
+                "context_ids. Use a source of kind 'bm25' for it."
+            )
+        if lost := [name for name in question.context_ids if self.corpus.find(name) is None]:
+            raise SourceError(
+                f"Passage {lost[0]!r} comes with {label}, and the corpus of its source of kind 'given' "
+                "does not hold it."
+            )
+        return dict.fromkeys(question.context_ids)
+
+
 KIND = SourceKind(
     "bm25", Bm25Options, lambda inputs, options: Bm25Source(inputs.passages, **options), corpus="passages"
+)
+GIVEN = SourceKind(
+    "given",
+    GivenOptions,
+    lambda inputs, options: GivenSource(inputs.passages, **options),
+    corpus="passages",
+    per_question=True,
 )

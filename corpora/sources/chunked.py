@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
@@ -39,9 +39,9 @@ class ChunkedSource(BaseSource):
         self.cutting = chunk.settings(*self._cut)
         self._lock = RLock()
         self._chunks: Sequence[Passage] = ()
-        self._family: dict[ChunkOptions, Self] = {self.options: self}
+        self._family: dict[ChunkOptions, Any] = {self.options: self}
         self._family_lock = Lock()
-        self._with: Callable[..., Self] = partial(type(self), self.corpus, home=home)
+        self._with: Callable[..., Any] = partial(type(self), self.corpus, home=home)
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
@@ -80,7 +80,7 @@ class ChunkedSource(BaseSource):
             if options not in self._family:
                 source = self._family[options] = self._with(**options.explicit)
                 source._family, source._family_lock = self._family, self._family_lock
-            return self._family[options]
+            return cast("Self", self._family[options])
 
 
 class IndexedSource(ChunkedSource):
@@ -118,6 +118,6 @@ class IndexedSource(ChunkedSource):
     def _write(self, folder: Path, step: Step) -> None:
         """Writes the index into the empty `folder`; `step` counts passages."""
 
-    @abstractmethod
     def _open(self, folder: Any) -> Any:
-        """Returns the index in `folder`, or in memory where that is None."""
+        """Returns the index in `folder`, or in memory where that is None; what `opened` returns."""
+        return folder

@@ -104,10 +104,8 @@ class DenseSource(IndexedSource):
         super().__init__(passages, home=home, **options)
         self.embedder, graph = embedder, self.options
         self._with = partial(DenseSource, self.corpus, embedder, home=home)
-        # Neighbours of a node and candidates of the build and of a search: none where all are compared.
-        *self._graph, self._ef_search = (
-            (graph.m, graph.ef_construction, graph.ef_search) if graph.index == "hnsw" else (0, 0, 0)
-        )
+        used = (graph.m, graph.ef_construction, graph.ef_search) if graph.index == "hnsw" else (0, 0, 0)
+        self._graph, self._ef_search = used[:2], used[2]
         self._made_of = {
             "embedder": embedder.fingerprint,
             "cut": self.cutting,

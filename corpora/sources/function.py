@@ -156,10 +156,9 @@ def own_kind(reference: str) -> SourceKind:
 
     def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
         named = load_object(reference, inputs.resolve("."))
-        is_class = isinstance(named, type)
-        if options and not is_class:
+        if options and not isinstance(named, type):
             raise UsageError(f"{reference!r} is a function, which takes no options; name a class that does.")
-        make = partial(named, **options) if is_class else lambda: named
+        make = partial(named, **options) if isinstance(named, type) else lambda: named
         source = _built(make, reference, f"The source {reference!r}", "repair it")
         source.fingerprint = digest([source.fingerprint, options])
         return source

@@ -27,7 +27,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.digest import digest
-from ragc.core.extras import EXTRAS, remedy, require
+from ragc.core.extras import EXTRAS, require
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
 from ragc.corpora.sources.base import SourceKind
@@ -43,7 +43,7 @@ from ragc.corpora.sources.options import (
 from ragc.corpora.sources.terms import ANALYZER, analyze, query_terms
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import Step
-from ragc.errors import SourceError, UsageError
+from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
 FORMAT = 1
@@ -83,8 +83,6 @@ def jar() -> Path:
     """Returns the path of pyserini's jar. Raises UsageError if pyserini is not installed."""
     require("pyserini", "A source of kind 'lucene'")
     jars = [file for file in metadata.files("pyserini") or () if file.match("anserini-*-fatjar.jar")]
-    if not jars:
-        raise UsageError(f"The installed pyserini has no anserini jar; install it again: {remedy('lucene')}")
     return Path(str(jars[-1].locate()))
 
 
@@ -218,9 +216,6 @@ class LuceneSource(IndexedSource):
         folder = await asyncio.to_thread(self.opened)
         found = await asyncio.wrap_future(call(lambda: self._find(folder, query, k)))
         return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in found)
-
-    def _open(self, folder: Path) -> Path:
-        return folder  # what Java reads of it stays in the Java thread
 
     def _write(self, folder: Path, step: Step) -> None:
         """Writes the index as one segment.

@@ -1,4 +1,4 @@
-"""What the table `options` of a source may say: what several kinds share.
+"""What the table `options` of a source may say: what several kinds share, and the source that it makes.
 
 Every field says its unit, range and default in one line: the documentation's reference and the JSON Schema of
 recipes are made from them. Its mark says what it has ragc do (`ragc.core.marks`). The options of one
@@ -7,7 +7,9 @@ kind are in its file; a test holds the defaults to those of the sources.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -15,7 +17,12 @@ from ragc.core import tables
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice, Table
 from ragc.corpora.chunking.chunk import METHODS
-from ragc.corpora.rerank import RERANKER
+from ragc.corpora.rerank import POOL, RERANKER, RerankedSource, make, split
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
+from ragc.corpora.sources.titles import TitleSource
+from ragc.corpora.storage.corpus import Corpus, half_of
+from ragc.errors import UsageError
+from ragc.store.calls import CallStore
 
 Positive = Annotated[tables.Positive, HARMLESS]
 Above = Annotated[tables.Above, HARMLESS]
@@ -92,3 +99,37 @@ class TitleOptions(SourceOptions):
     titles: Flag = Field(
         default=False, description="Whether passages rise whose title the query names, as in PrefRAG."
     )
+
+
+def build(
+    record: SourceKind,
+    options: Mapping[str, Any],
+    corpus: Corpus | None,
+    store: CallStore,
+    *,
+    recording: str = "",
+    resolve: Callable[[str], Path] = Path,
+) -> Source:
+    """Builds a source of the kind `record`, with nothing sent or indexed yet.
+
+    Kinds that search a corpus need `corpus`. `recording` is the file of a kind that reads one itself;
+    `resolve` resolves that path and those in `options`. Raises UsageError for an unknown option or one out of
+    range, or a missing library.
+    """
+    if corpus is None and record.corpus == "passages":
+        raise UsageError("A source of this kind searches a corpus; name one.")
+    table = record.options.of(options)
+    shared = [model for model in (CorpusHalfOptions, TitleOptions, RerankOptions) if isinstance(table, model)]
+    inner = {key: options[key] for key in options if not any(key in model.model_fields for model in shared)}
+    if corpus is not None and isinstance(table, CorpusHalfOptions) and table.half:
+        corpus = half_of(corpus, table.half)
+    source = record.build(SourceInputs(cast(Corpus, corpus), store, recording, resolve), inner)
+    if isinstance(table, TitleOptions) and table.titles:
+        source = TitleSource(source)
+    if isinstance(table, RerankOptions) and table.rerank:
+        # Stripped before resolving, so that the trusted path and the read path are the same.
+        name, model = split(table.rerank)
+        is_local = model and resolve(model).exists()
+        reranker = make(f"{name}:{resolve(model)}" if is_local else table.rerank)
+        source = RerankedSource(source, reranker, pool=table.rerank_pool or POOL)
+    return source

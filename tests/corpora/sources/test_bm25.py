@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from threading import get_ident
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -72,7 +73,7 @@ def test_passages_of_equal_scores_come_by_id_far_past_the_cut() -> None:
     ("option", "value"),
     [("k1", -1.0), ("b", 1.1), ("k1", math.nan), ("k1", math.inf), ("title_boost", 0), ("chunk_sise", 9)],
 )
-def test_an_option_that_cannot_work_is_refused(option: str, value: float) -> None:
+def test_an_option_that_cannot_work_is_refused(option: str, value: Any) -> None:
     with pytest.raises(UsageError, match=option):
         Bm25Source(CATS, **{option: value})
 
@@ -83,7 +84,7 @@ def test_a_title_may_count_more_than_once() -> None:
     boosted = Bm25Source(passages, title_boost=3)
     assert [hit.passage.id for hit in search(boosted, "dog")] == ["a", "b"]
     assert [hit.passage.id for hit in search(boosted.rechunk(50, 0.0), "dog")] == ["a", "b"]
-    sources = [boosted, *(Bm25Source(passages, **more) for more in ({}, {"k1": 1.2}, {"b": 0.75}))]
+    sources = [boosted, Bm25Source(passages), Bm25Source(passages, k1=1.2), Bm25Source(passages, b=0.75)]
     assert len({source.fingerprint for source in sources}) == 4
 
 

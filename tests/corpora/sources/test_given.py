@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.bm25 import Bm25Source, GivenSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage, Question
 
