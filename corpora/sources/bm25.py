@@ -32,19 +32,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
-from ragc.corpora.sources.base import SourceKind, current_question
+from ragc.corpora.sources.base import SourceInputs, current_question
 from ragc.corpora.sources.chunked import ChunkedSource, IndexedSource
-from ragc.corpora.sources.options import (
-    Bm25Parameters,
-    CorpusHalfOptions,
-    Positive,
-    RerankOptions,
-    TitleOptions,
-)
+from ragc.corpora.sources.options import Bm25Parameters, SparseOptions
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus, StoredCorpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step
@@ -68,22 +61,6 @@ _ARRAYS = {
     "ranks": np.int32,
 }
 _GROUP = 256  # scores whose maximum lets most groups be skipped: .4 ms instead of 1.8 for 100,000 passages
-
-
-class SparseOptions(Bm25Parameters):
-    """Keyword search: what `bm25` and the sparse part of `hybrid` share."""
-
-    title_boost: Positive = Field(
-        default=1, description="How many times a title counts in the term frequency of its passage. From 1."
-    )
-
-
-class Bm25Options(SparseOptions, TitleOptions, RerankOptions, CorpusHalfOptions):
-    """Options of a source of kind `bm25`."""
-
-
-class GivenOptions(Bm25Parameters, RerankOptions):
-    """Options of a source of kind `given`."""
 
 
 class Bm25Index:
@@ -282,13 +259,11 @@ class GivenSource(ChunkedSource):
         return dict.fromkeys(question.context_ids)
 
 
-KIND = SourceKind(
-    "bm25", Bm25Options, lambda inputs, options: Bm25Source(inputs.passages, **options), corpus="passages"
-)
-GIVEN = SourceKind(
-    "given",
-    GivenOptions,
-    lambda inputs, options: GivenSource(inputs.passages, **options),
-    corpus="passages",
-    per_question=True,
-)
+def build(inputs: SourceInputs, options: dict[str, Any]) -> Bm25Source:
+    """Builds the source of kind `bm25` over the passages of `inputs`."""
+    return Bm25Source(inputs.passages, **options)
+
+
+def build_given(inputs: SourceInputs, options: dict[str, Any]) -> GivenSource:
+    """Builds the source of kind `given` over the passages of `inputs`."""
+    return GivenSource(inputs.passages, **options)

@@ -642,12 +642,12 @@ class ApiSource(BaseSource):
 
     async def _look_up(self, subject: Subject, request: ApiRequest) -> list[Hit | None]:
         """Returns the passages on what of this kind has the name."""
-        parts = [part for part in subject.parts if part.topic in request.topics]
         try:
             return await gather_or_cancel(
                 self._passage(part, name, entity, score, request)
                 for name, entity, score in await self._named(subject, request.name)
-                for part in parts
+                for part in subject.parts
+                if part.topic in request.topics
             )
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):  # another shape
             return []

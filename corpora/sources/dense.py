@@ -11,21 +11,18 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from ragc.core.digest import digest
-from ragc.core.extras import EXTRAS, require
-from ragc.core.marks import HARMLESS
-from ragc.core.tables import Choice, Words
+from ragc.core.extras import require
 from ragc.corpora import embed
 from ragc.corpora.embed import DEFAULT, Embedder, Vectors, passage_text
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, best_first
+from ragc.corpora.sources.base import SourceInputs, best_first
 from ragc.corpora.sources.chunked import IndexedSource
-from ragc.corpora.sources.options import ChunkOptions, CorpusHalfOptions, Positive, RerankOptions
+from ragc.corpora.sources.options import VectorOptions
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import Step
 from ragc.corpora.storage.passages import key, map_array, save_array
@@ -46,37 +43,6 @@ _NEAR = 1e-5
 """An upper bound on the difference of float32 inner products of one query with equal vectors."""
 
 
-class GraphOptions(ChunkOptions):
-    """How the vectors of chunks are searched."""
-
-    index: Annotated[str, Choice(("flat", "hnsw")), HARMLESS] = Field(
-        default="flat",
-        description="How vectors are searched: flat compares all, hnsw walks a graph and may miss some.",
-    )
-    m: Annotated[int, Field(strict=True, ge=2), HARMLESS] = Field(
-        default=32, description="Neighbours of a node in an hnsw graph. From 2."
-    )
-    ef_construction: Positive = Field(
-        default=200, description="Candidates held while an hnsw graph is built. From 1."
-    )
-    ef_search: Positive = Field(
-        default=128, description="Candidates held while an hnsw graph is searched. From 1."
-    )
-
-
-class VectorOptions(GraphOptions):
-    """Search by meaning: what `dense` and the dense part of `hybrid` share."""
-
-    model: Annotated[Words, embed.EMBEDDER] = Field(
-        default=DEFAULT,
-        description="Embedding model: the folder of an ONNX model, a folder or an id.",
-    )
-
-
-class DenseOptions(VectorOptions, RerankOptions, CorpusHalfOptions):
-    """Options of a source of kind `dense`."""
-
-
 class DenseSource(IndexedSource):
     """The passages nearest to a query by inner product; cut like those of `bm25`.
 
@@ -90,7 +56,7 @@ class DenseSource(IndexedSource):
     missing.
     """
 
-    kind, Options = "dense", GraphOptions
+    kind, Options = "dense", VectorOptions
 
     def __init__(
         self,
@@ -101,7 +67,7 @@ class DenseSource(IndexedSource):
         **options: Any,
     ) -> None:
         require("faiss", "A source of kind 'dense'")
-        super().__init__(passages, home=home, **options)
+        super().__init__(passages, home=home, **options | {"model": embedder.model})
         self.embedder, graph = embedder, self.options
         self._with = partial(DenseSource, self.corpus, embedder, home=home)
         used = (graph.m, graph.ef_construction, graph.ef_search) if graph.index == "hnsw" else (0, 0, 0)
@@ -171,10 +137,8 @@ class DenseSource(IndexedSource):
         threads, groups = faiss.omp_get_max_threads(), list(rows.values())
         for start in range(0, len(groups), BLOCK):
             block = groups[start : start + BLOCK]
-            firsts = (self.passages[group[0]] for group in block)
-            vectors = self.embedder.embed(
-                [self.embedder.passage_prefix + passage_text(first) for first in firsts]
-            )
+            texts = [passage_text(self.passages[group[0]]) for group in block]
+            vectors = self.embedder.embed([self.embedder.passage_prefix + text for text in texts])
             if vectors.shape != (len(block), dimensions) or not np.isfinite(vectors).all():
                 raise SourceError(
                     f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
@@ -221,11 +185,8 @@ def _faiss() -> Any:
     return faiss
 
 
-def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+def build(inputs: SourceInputs, options: dict[str, Any]) -> DenseSource:
     """Builds the source over the passages of `inputs`; no model is loaded."""
     model = str(options.pop("model", DEFAULT))
     folder = inputs.resolve(model)
     return DenseSource(inputs.passages, embed.make(str(folder) if folder.is_dir() else model), **options)
-
-
-KIND = SourceKind("dense", DenseOptions, build, lambda options: EXTRAS["dense"], "passages")

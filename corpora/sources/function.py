@@ -64,8 +64,8 @@ class FunctionSource(BaseSource):
         """Returns the first `k` results. Raises SourceError for what the function raises, UsageError for
         types.
         """
-        arguments = {"k": k} if self._takes_k else {}
-        return await _call(partial(self.function, query, **arguments), k, self.name)
+        search = partial(self.function, query, k=k) if self._takes_k else partial(self.function, query)
+        return await _call(search, k, self.name)
 
 
 class GuardedSource(SourceWrapper):

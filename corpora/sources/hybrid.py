@@ -11,60 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Self
-
-from pydantic import Field
+from typing import Any, Self
 
 from ragc.core.display import describe
-from ragc.core.marks import HARMLESS
-from ragc.core.tables import Choice
-from ragc.corpora.sources import bm25
-from ragc.corpora.sources import dense as vectors
-from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, SourceWrapper, best_first
-from ragc.corpora.sources.options import (
-    CorpusHalfOptions,
-    FromZero,
-    Positive,
-    RerankOptions,
-    Share,
-    SourceOptions,
-)
+from ragc.corpora.sources.base import Source, SourceInputs, SourceWrapper, best_first
+from ragc.corpora.sources.bm25 import build as build_sparse
+from ragc.corpora.sources.dense import build as build_dense
+from ragc.corpora.sources.options import FusionOptions
 from ragc.records import Hit, Passage
 
 VERSION = 1
 """Increased whenever the same hits would be fused differently."""
-
-
-class FusionOptions(SourceOptions):
-    """How the hits of two sources become one list."""
-
-    fusion: Annotated[str, Choice(("share", "rrf")), HARMLESS] = Field(
-        default="rrf",
-        description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each).",
-    )
-    share: Share = Field(
-        default=0.5, description="Share of the hits that are dense, with fusion = share. From 0 to 1."
-    )
-    pool: Positive = Field(
-        default=100, description="Hits of each part that are fused, with fusion = rrf. From 1."
-    )
-    constant: FromZero = Field(
-        default=60,  # as in the paper that proposed it (Cormack et al., 2009)
-        description="Constant of reciprocal-rank fusion. From 0.",
-    )
-
-
-class HybridOptions(FusionOptions, RerankOptions, CorpusHalfOptions):
-    """Options of a source of kind `hybrid`."""
-
-    dense: vectors.VectorOptions = Field(
-        default_factory=vectors.VectorOptions,
-        description="Options of the dense part, as of a source of kind dense.",
-    )
-    sparse: bm25.SparseOptions = Field(
-        default_factory=bm25.SparseOptions,
-        description="Options of the sparse part, as of a source of kind bm25.",
-    )
 
 
 def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: int) -> tuple[Hit, ...]:
@@ -131,9 +88,7 @@ class HybridSource(SourceWrapper):
         return type(self)(change(self.dense), change(self.sparse), **self.options.explicit)
 
 
-def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+def build(inputs: SourceInputs, options: dict[str, Any]) -> HybridSource:
+    """Builds the source of kind `hybrid` over the passages of `inputs`; no model is loaded."""
     dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
-    return HybridSource(vectors.build(inputs, dense), bm25.Bm25Source(inputs.passages, **sparse), **options)
-
-
-KIND = SourceKind("hybrid", HybridOptions, _build, vectors.KIND.modules, "passages")
+    return HybridSource(build_dense(inputs, dense), build_sparse(inputs, sparse), **options)

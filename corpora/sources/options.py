@@ -1,28 +1,34 @@
-"""What the table `options` of a source may say: what several kinds share, and the source that it makes.
+"""What the table `options` of a source may say, the source that it makes, and the kinds that search a corpus.
 
 Every field says its unit, range and default in one line: the documentation's reference and the JSON Schema of
-recipes are made from them. Its mark says what it has ragc do (`ragc.core.marks`). The options of one
-kind are in its file; a test holds the defaults to those of the sources.
+recipes are made from them. Its mark says what it has ragc do (`ragc.core.marks`). NumPy is not loaded to read
+a recipe: `bm25`, `given`, `dense` and `hybrid` are imported when a source is built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from ragc.core import tables
+from ragc.core.extras import EXTRAS
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice, Table
+from ragc.corpora import embed
 from ragc.corpora.chunking.chunk import METHODS
 from ragc.corpora.rerank import POOL, RERANKER, RerankedSource, make, split
 from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
 from ragc.corpora.sources.titles import TitleSource
-from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UsageError
-from ragc.store.calls import CallStore
+
+if TYPE_CHECKING:
+    from ragc.corpora.storage.corpus import Corpus
+    from ragc.store.calls import CallStore
 
 Positive = Annotated[tables.Positive, HARMLESS]
 Above = Annotated[tables.Above, HARMLESS]
@@ -101,6 +107,80 @@ class TitleOptions(SourceOptions):
     )
 
 
+class SparseOptions(Bm25Parameters):
+    """Keyword search: what `bm25` and the sparse part of `hybrid` share."""
+
+    title_boost: Positive = Field(
+        default=1, description="How many times a title counts in the term frequency of its passage. From 1."
+    )
+
+
+class Bm25Options(SparseOptions, TitleOptions, RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `bm25`."""
+
+
+class GivenOptions(Bm25Parameters, RerankOptions):
+    """Options of a source of kind `given`."""
+
+
+class VectorOptions(ChunkOptions):
+    """Search by meaning: what `dense` and the dense part of `hybrid` share."""
+
+    model: Annotated[tables.Words, embed.EMBEDDER] = Field(
+        default=embed.DEFAULT,
+        description="Embedding model: the folder of an ONNX model, a folder or an id.",
+    )
+    index: Annotated[str, Choice(("flat", "hnsw")), HARMLESS] = Field(
+        default="flat",
+        description="How vectors are searched: flat compares all, hnsw walks a graph and may miss some.",
+    )
+    m: Annotated[int, Field(strict=True, ge=2), HARMLESS] = Field(
+        default=32, description="Neighbours of a node in an hnsw graph. From 2."
+    )
+    ef_construction: Positive = Field(
+        default=200, description="Candidates held while an hnsw graph is built. From 1."
+    )
+    ef_search: Positive = Field(
+        default=128, description="Candidates held while an hnsw graph is searched. From 1."
+    )
+
+
+class DenseOptions(VectorOptions, RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `dense`."""
+
+
+class FusionOptions(SourceOptions):
+    """How the hits of two sources become one list."""
+
+    fusion: Annotated[str, Choice(("share", "rrf")), HARMLESS] = Field(
+        default="rrf",
+        description="How hits are fused: rrf (reciprocal ranks), or share (a share of the hits each).",
+    )
+    share: Share = Field(
+        default=0.5, description="Share of the hits that are dense, with fusion = share. From 0 to 1."
+    )
+    pool: Positive = Field(
+        default=100, description="Hits of each part that are fused, with fusion = rrf. From 1."
+    )
+    constant: FromZero = Field(
+        default=60,  # as in the paper that proposed it (Cormack et al., 2009)
+        description="Constant of reciprocal-rank fusion. From 0.",
+    )
+
+
+class HybridOptions(FusionOptions, RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `hybrid`."""
+
+    dense: VectorOptions = Field(
+        default_factory=VectorOptions,
+        description="Options of the dense part, as of a source of kind dense.",
+    )
+    sparse: SparseOptions = Field(
+        default_factory=SparseOptions,
+        description="Options of the sparse part, as of a source of kind bm25.",
+    )
+
+
 def build(
     record: SourceKind,
     options: Mapping[str, Any],
@@ -122,8 +202,10 @@ def build(
     shared = [model for model in (CorpusHalfOptions, TitleOptions, RerankOptions) if isinstance(table, model)]
     inner = {key: options[key] for key in options if not any(key in model.model_fields for model in shared)}
     if corpus is not None and isinstance(table, CorpusHalfOptions) and table.half:
+        from ragc.corpora.storage.corpus import half_of
+
         corpus = half_of(corpus, table.half)
-    source = record.build(SourceInputs(cast(Corpus, corpus), store, recording, resolve), inner)
+    source = record.build(SourceInputs(cast("Corpus", corpus), store, recording, resolve), inner)
     if isinstance(table, TitleOptions) and table.titles:
         source = TitleSource(source)
     if isinstance(table, RerankOptions) and table.rerank:
@@ -133,3 +215,21 @@ def build(
         reranker = make(f"{name}:{resolve(model)}" if is_local else table.rerank)
         source = RerankedSource(source, reranker, pool=table.rerank_pool or POOL)
     return source
+
+
+def _imported(name: str, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+    """Builds a source by the function `name`, `module:function`, whose module is imported only now."""
+    source: Source = resolve_name(f"ragc.corpora.sources.{name}")(inputs, options)
+    return source
+
+
+BM25 = SourceKind("bm25", Bm25Options, partial(_imported, "bm25:build"), corpus="passages")
+GIVEN = SourceKind(
+    "given", GivenOptions, partial(_imported, "bm25:build_given"), corpus="passages", per_question=True
+)
+DENSE = SourceKind(
+    "dense", DenseOptions, partial(_imported, "dense:build"), lambda options: EXTRAS["dense"], "passages"
+)
+HYBRID = SourceKind(
+    "hybrid", HybridOptions, partial(_imported, "hybrid:build"), lambda options: EXTRAS["dense"], "passages"
+)

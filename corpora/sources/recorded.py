@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any
@@ -134,7 +134,12 @@ class Recorder(SourceWrapper):
         self.path = Path(path)
         recording = read_recording(self.path) if self.path.exists() and self.path.stat().st_size else {}
         self._hit_counts = {query: len(hits) for query, hits in recording.items()}
-        self._cuts: dict[tuple[int, float], Recorder] = {}
+        self._cut = cache(
+            lambda chunk_size, overlap: Recorder(
+                inner.rechunk(chunk_size, overlap),
+                self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}"),
+            )
+        )
         self._lock = Lock()
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -157,11 +162,7 @@ class Recorder(SourceWrapper):
 
     def rechunk(self, chunk_size: int, overlap: float) -> Recorder:
         """Returns the rechunked source, recorded in another file; the same one for the same chunks."""
-        with self._lock:
-            if (chunk_size, overlap) not in self._cuts:
-                path = self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}")
-                self._cuts[chunk_size, overlap] = Recorder(self.inner.rechunk(chunk_size, overlap), path)
-            return self._cuts[chunk_size, overlap]
+        return self._cut(chunk_size, overlap)
 
     def with_titles(self, sections: bool | None, columns: bool | None) -> Recorder:
         """Returns the recorder itself: titles are recorded as they are."""
@@ -180,9 +181,7 @@ def read_recording(path: str | Path) -> Recording:
             lines = file.read().split(b"\n")
     except OSError as error:
         raise DataError(str(path), [f"cannot be read ({error.strerror or error}); check the path"]) from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
         try:
             search = RecordedSearch.model_validate_json(line)
         except ValidationError as error:
