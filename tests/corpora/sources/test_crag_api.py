@@ -167,12 +167,8 @@ class Api:
         self.replies, self.calls = replies, list[str]()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        body = json.loads(request.content)
-        if "date" in body and "attribute" not in body:
-            body = {"team": body.get("team_name", ""), "date": body["date"]}
-        elif "attribute" in body:
-            body = {"song": body["song_name"], "date": body["date"], "attribute": body["attribute"]}
-        key = request.url.path, " ".join(map(str, body.values()))
+        body, names = json.loads(request.content), ("team_name", "song_name", "query", "date", "attribute")
+        key = request.url.path, " ".join(str(body[name]) for name in names if name in body)
         self.calls.append(key[0])
         return httpx.Response(200, json={"result": self.replies.get(key)})
 
