@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
-from ragc.corpora.sources.base import SourceInputs, current_question
+from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.chunked import ChunkedSource, IndexedSource
 from ragc.corpora.sources.options import Bm25Parameters, SparseOptions
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
@@ -257,13 +257,3 @@ class GivenSource(ChunkedSource):
                 "does not hold it."
             )
         return dict.fromkeys(question.context_ids)
-
-
-def build(inputs: SourceInputs, options: dict[str, Any]) -> Bm25Source:
-    """Builds the source of kind `bm25` over the passages of `inputs`."""
-    return Bm25Source(inputs.passages, **options)
-
-
-def build_given(inputs: SourceInputs, options: dict[str, Any]) -> GivenSource:
-    """Builds the source of kind `given` over the passages of `inputs`."""
-    return GivenSource(inputs.passages, **options)

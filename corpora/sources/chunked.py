@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, cast
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
 from ragc.corpora.chunking import chunk
-from ragc.corpora.sources.base import BaseSource
+from ragc.corpora.sources.base import BaseSource, Source, SourceInputs
 from ragc.corpora.sources.options import ChunkOptions
 from ragc.corpora.storage.corpus import Corpus, corpus_of, cut, sample
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
@@ -43,9 +43,14 @@ class ChunkedSource(BaseSource):
         self._family_lock = Lock()
         self._with: Callable[..., Any] = partial(type(self), self.corpus, home=home)
 
+    @classmethod
+    def of(cls, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        """Builds the source over the passages of `inputs`; nothing is loaded or indexed."""
+        return cls(inputs.passages, **options)
+
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
-        return describe(type(self).__name__, size, **self.options.explicit)
+        return describe(type(self).__name__, size, **self.options.model_dump(exclude={"overlap", "chunk_by"}))
 
     @property
     def passages(self) -> Sequence[Passage]:

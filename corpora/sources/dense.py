@@ -20,7 +20,7 @@ from ragc.core.digest import digest
 from ragc.core.extras import require
 from ragc.corpora import embed
 from ragc.corpora.embed import DEFAULT, Embedder, Vectors, passage_text
-from ragc.corpora.sources.base import SourceInputs, best_first
+from ragc.corpora.sources.base import Source, SourceInputs, best_first
 from ragc.corpora.sources.chunked import IndexedSource
 from ragc.corpora.sources.options import VectorOptions
 from ragc.corpora.storage.corpus import Corpus
@@ -79,6 +79,16 @@ class DenseSource(IndexedSource):
             "graph": self._graph,
         }
         self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, self._ef_search])
+
+    @classmethod
+    def of(cls, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        """Builds the source over the passages of `inputs`, with the embedder that `model` names; no model is
+        loaded.
+        """
+        model = str(options.get("model", DEFAULT))
+        folder = inputs.resolve(model)
+        embedder = embed.make(str(folder) if folder.is_dir() else model)
+        return cls(inputs.passages, embedder, **options)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first, ties by passage id; `()` for a blank query.
@@ -183,10 +193,3 @@ def _faiss() -> Any:
     import faiss  # takes a third of a second
 
     return faiss
-
-
-def build(inputs: SourceInputs, options: dict[str, Any]) -> DenseSource:
-    """Builds the source over the passages of `inputs`; no model is loaded."""
-    model = str(options.pop("model", DEFAULT))
-    folder = inputs.resolve(model)
-    return DenseSource(inputs.passages, embed.make(str(folder) if folder.is_dir() else model), **options)

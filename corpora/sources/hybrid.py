@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from ragc.core.display import describe
 from ragc.corpora.sources.base import Source, SourceInputs, SourceWrapper, best_first
-from ragc.corpora.sources.bm25 import build as build_sparse
-from ragc.corpora.sources.dense import build as build_dense
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.dense import DenseSource
 from ragc.corpora.sources.options import FusionOptions
 from ragc.records import Hit, Passage
 
@@ -65,6 +65,12 @@ class HybridSource(SourceWrapper):
         super().__init__(dense, "hybrid", VERSION, fusion.fusion, used, sparse.fingerprint)
         self.kind, self.dense, self.sparse = "hybrid", dense, sparse
 
+    @classmethod
+    def of(cls, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        """Builds the source over the passages of `inputs`; nothing is loaded or indexed."""
+        dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
+        return cls(DenseSource.of(inputs, dense), Bm25Source.of(inputs, sparse), **options)
+
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.dense, self.sparse, fusion=self.options.fusion)
 
@@ -86,9 +92,3 @@ class HybridSource(SourceWrapper):
     def around(self, change: Callable[[Source], Source]) -> Self:
         """Returns the same fusion of what `change` makes of both sources."""
         return type(self)(change(self.dense), change(self.sparse), **self.options.explicit)
-
-
-def build(inputs: SourceInputs, options: dict[str, Any]) -> HybridSource:
-    """Builds the source of kind `hybrid` over the passages of `inputs`; no model is loaded."""
-    dense, sparse = (dict(options.pop(name, {})) for name in ("dense", "sparse"))
-    return HybridSource(build_dense(inputs, dense), build_sparse(inputs, sparse), **options)

@@ -267,7 +267,7 @@ class LuceneSource(IndexedSource):
 KIND = SourceKind(
     "lucene",
     LuceneOptions,
-    lambda inputs, options: LuceneSource(inputs.passages, **options),
+    LuceneSource.of,
     lambda options: EXTRAS["lucene"],
     "passages",
 )

@@ -218,18 +218,26 @@ def build(
 
 
 def _imported(name: str, inputs: SourceInputs, options: dict[str, Any]) -> Source:
-    """Builds a source by the function `name`, `module:function`, whose module is imported only now."""
+    """Builds a source by `name`, `module:Class.of`, whose module is imported only now."""
     source: Source = resolve_name(f"ragc.corpora.sources.{name}")(inputs, options)
     return source
 
 
-BM25 = SourceKind("bm25", Bm25Options, partial(_imported, "bm25:build"), corpus="passages")
+BM25 = SourceKind("bm25", Bm25Options, partial(_imported, "bm25:Bm25Source.of"), corpus="passages")
 GIVEN = SourceKind(
-    "given", GivenOptions, partial(_imported, "bm25:build_given"), corpus="passages", per_question=True
+    "given", GivenOptions, partial(_imported, "bm25:GivenSource.of"), corpus="passages", per_question=True
 )
 DENSE = SourceKind(
-    "dense", DenseOptions, partial(_imported, "dense:build"), lambda options: EXTRAS["dense"], "passages"
+    "dense",
+    DenseOptions,
+    partial(_imported, "dense:DenseSource.of"),
+    lambda options: EXTRAS["dense"],
+    "passages",
 )
 HYBRID = SourceKind(
-    "hybrid", HybridOptions, partial(_imported, "hybrid:build"), lambda options: EXTRAS["dense"], "passages"
+    "hybrid",
+    HybridOptions,
+    partial(_imported, "hybrid:HybridSource.of"),
+    lambda options: EXTRAS["dense"],
+    "passages",
 )

@@ -101,6 +101,15 @@ class RecordedSource(ChunkedSource):
         # Fixed width, so that ties are broken by the position in the file.
         self._queries = Bm25Source(Passage(f"{n:09}", "", query) for n, query in enumerate(self._recording))
 
+    @classmethod
+    def of(cls, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        """Builds the source over the recording of `inputs`. Raises UsageError without one."""
+        if not inputs.recording:
+            raise UsageError(
+                "A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\"."
+            )
+        return cls(inputs.resolve(inputs.recording), **options)
+
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` recorded hits, best first.
 
@@ -216,10 +225,4 @@ def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
     return tuple(Hit(passage, 1 / n) for n, passage in enumerate(passages, 1))
 
 
-def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
-    if not inputs.recording:
-        raise UsageError("A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\".")
-    return RecordedSource(inputs.resolve(inputs.recording), **options)
-
-
-KIND = SourceKind("recorded", RecordedOptions, _build, corpus="file")
+KIND = SourceKind("recorded", RecordedOptions, RecordedSource.of, corpus="file")
