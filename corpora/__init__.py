@@ -46,20 +46,20 @@ SOURCES = Registry(
     SourceKind,
     {
         "bm25": (
-            f"{_IN}.bm25",
+            f"{_IN}.options:BM25",
             "keyword search over a corpus file, scored as Lucene does; a large one is indexed on disk",
         ),
         "given": (
-            f"{_IN}.given",
+            f"{_IN}.options:GIVEN",
             "the passages that come with each question (`context_ids`), ranked by BM25",
         ),
         "lucene": (f"{_IN}.lucene", "keyword search by Lucene over an index on disk (extra `lucene`)"),
         "dense": (
-            f"{_IN}.dense",
+            f"{_IN}.options:DENSE",
             "search by meaning: an ONNX or sentence-transformers model and FAISS (extra `dense`)",
         ),
         "hybrid": (
-            f"{_IN}.hybrid",
+            f"{_IN}.options:HYBRID",
             "`dense` and `bm25` over one corpus, fused by reciprocal ranks or by shares",
         ),
         "web": (

@@ -29,7 +29,7 @@ from ragc.core.text import first_line, repair_value
 from ragc.corpora.embed import DEFAULT, Embedder, EmbedderKind, Vectors, passage_text, traits
 from ragc.corpora.embed import make as make_embedder
 from ragc.corpora.rerank import RerankerKind
-from ragc.corpora.sources.bm25.source import bm25_scores
+from ragc.corpora.sources.bm25 import bm25_scores
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.downloads import WheelFile, fetch, noted_digest
 from ragc.errors import RagcError, SourceError, UsageError

@@ -88,7 +88,7 @@ def test_a_search_in_short_passages_loads_neither_scipy_nor_a_tokenizer() -> Non
 
 SEARCH = """\
 import asyncio, sys
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.records import Passage
 source = Bm25Source([Passage("d1", "", "a red thing"), Passage("d2", "", "a blue one")]).rechunk(200, 0.0)
 print(*(hit.passage.parent for hit in asyncio.run(source.search("red", 1))))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from ragc.core.digest import digest
@@ -29,7 +28,8 @@ class Source(Protocol):
     """Ranks passages for a query.
 
     `fingerprint` identifies content and settings: equal fingerprints give equal results. `__deepcopy__`
-    returns the source itself.
+    returns the source itself. A subclass without more can be searched only: it has no passages to draw from
+    or to cut.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Source(Protocol):
 
         The same arguments give the same passages. Fewer if the source has fewer.
         """
-        ...
+        return ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> Source:
         """Returns the same content in chunks of at most `chunk_size` tokens.
@@ -56,32 +56,17 @@ class Source(Protocol):
         `overlap` is the share of a chunk repeated in the next, 0 <= overlap < 1. Sources that cannot cut
         their passages return themselves.
         """
-        ...
+        return self
 
 
-class BaseSource:
-    """Base of sources: a copy of one is the source itself.
-
-    Without more, a source can be searched only: it has no passages to draw from or to cut.
-    """
-
-    fingerprint: str
+class BaseSource(Source):
+    """Base of sources: a copy of one is the source itself."""
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.fingerprint[:12])
-
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Returns `n` passages drawn uniformly without replacement, none with an id or parent id in
-        `exclude`.
-        """
-        return ()
-
-    def rechunk(self, chunk_size: int, overlap: float) -> Self:
-        """Returns the same content in chunks of at most `chunk_size` tokens; itself if it cannot be cut."""
-        return self
 
 
 class SourceWrapper(BaseSource):
@@ -98,10 +83,6 @@ class SourceWrapper(BaseSource):
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.inner)
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """Returns at most `k` hits, best first. Raises SourceError."""
-        raise NotImplementedError
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """Returns the sample of the inner source."""
@@ -153,20 +134,25 @@ class SourceKind:
     """The record of a kind of source, which validation, building, trust and requirements read.
 
     `options` checks the table `options` of a recipe and marks what each option does. `build` makes a source
-    from the options that were set, as they are written; it sends nothing and indexes nothing. As a text,
-    `module:function`, it is imported when a source is built. `modules` must be installed for given options.
-    `corpus` says what the key `corpus` names: passages to search, a file that the kind reads itself, or
-    nothing. `per_question` is set where results depend on more than the query, so that they cannot be
-    recorded. `speaks` says what it asks whatever its options are, "" for nothing.
+    from the options that were set, as they are written; it sends nothing and indexes nothing. `modules` must
+    be installed for given options. `corpus` says what the key `corpus` names: passages to search, a file
+    that the kind reads itself, or nothing. `per_question` is set where results depend on more than the query,
+    so that they cannot be recorded. `speaks` says what it asks whatever its options are, "" for nothing.
     """
 
     id: str
     options: type[SourceOptions]
-    build: Callable[[SourceInputs, dict[str, Any]], Source] | str
+    build: Callable[[SourceInputs, dict[str, Any]], Source]
     modules: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     corpus: Literal["passages", "file", "none"] = "none"
     per_question: bool = False
     speaks: str = ""
+
+
+def best_first(hits: Iterable[Hit], k: int | None = None) -> tuple[Hit, ...]:
+    """Returns the `k` hits of the highest scores, all without `k`, ties by passage id."""
+    ranked = sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))
+    return tuple(ranked[: None if k is None else max(k, 0)])
 
 
 def with_titles(source: Source, sections: bool | None, columns: bool | None) -> Source:
@@ -187,8 +173,3 @@ def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:
     """
     parts = getattr(source, "parts_of", None)
     return tuple(parts(ids)) if parts else ()
-
-
-def maker(record: SourceKind) -> Callable[[SourceInputs, dict[str, Any]], Source]:
-    """Returns the function that builds sources of a kind, its module imported."""
-    return resolve_name(record.build) if isinstance(record.build, str) else record.build

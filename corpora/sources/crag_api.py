@@ -28,7 +28,7 @@ from ragc.core.event_loop import gather_or_cancel, on_loop
 from ragc.core.extras import EXTRAS, require
 from ragc.core.marks import Does
 from ragc.core.tables import Words
-from ragc.corpora.sources.base import BaseSource, SourceKind, current_question
+from ragc.corpora.sources.base import BaseSource, SourceKind, best_first, current_question
 from ragc.corpora.sources.options import Above, Positive, RerankOptions
 from ragc.errors import SourceError, TargetUnavailable, UsageError
 from ragc.records import Hit, Passage, Question
@@ -146,9 +146,8 @@ _MARKS = re.compile(r"['’]s\b|(?<=[a-z])\.", re.IGNORECASE)
 
 def plain(name: str, kind: str = "") -> str:
     """Returns `name` in the form that is compared; "" for a name without a letter or digit."""
-    letters = unicodedata.normalize("NFKD", name.casefold())
-    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    words = re.findall(r"[^\W_]+", re.sub(r"['’`]", "", letters))
+    letters = re.sub(r"['’`]", "", unicodedata.normalize("NFKD", name.casefold()))
+    words = re.findall(r"[^\W_]+", "".join(letter for letter in letters if not unicodedata.combining(letter)))
     if len(words) > 1 and words[0] in ("the", "a", "an"):
         words = words[1:]
     while kind == "company" and len(words) > 1 and words[-1] in _LEGAL.split():
@@ -375,25 +374,6 @@ class Subject(NamedTuple):
     teams: Mapping[str, str] = {}
 
 
-_COMPANY = (
-    *("longName", "symbol", "sector", "industry", "country", "city", "fullTimeEmployees", "marketCap"),
-    *("forwardEps", "trailingEps", "forwardPE", "trailingPE", "dividendYield", "dividendRate"),
-    *("totalRevenue", "fiftyTwoWeekHigh", "fiftyTwoWeekLow", "currency", "website"),
-)
-_MOVIE = (
-    *("original_title", "release_date", "directors", "genres", "original_language", "length", "runtime"),
-    *("budget", "revenue", "rating", "cast", "oscar_awards"),
-)
-_NBA_GAME = (
-    "game_date",
-    "team_name_home",
-    "pts_home",
-    "wl_home",
-    "team_name_away",
-    "pts_away",
-    "season_type",
-)
-_SOCCER_GAME = ("date", "time", "venue", "opponent", "result", "GF", "GA", "round", "Captain")
 _ITEM = ("name", "character", "title", "release_date", "year_ceremony", "category", "film", "winner")
 """Fields that are shown of an object inside a list."""
 
@@ -404,7 +384,16 @@ SUBJECTS: Mapping[str, tuple[Subject, ...]] = {
             "company",
             "/finance/get_company_name",
             (
-                Part("{name}: company", {"": "/finance/get_info"}, fields=_COMPANY),
+                Part(
+                    "{name}: company",
+                    {"": "/finance/get_info"},
+                    fields=(
+                        *("longName", "symbol", "sector", "industry", "country", "city"),
+                        *("fullTimeEmployees", "marketCap", "forwardEps", "trailingEps", "forwardPE"),
+                        *("trailingPE", "dividendYield", "dividendRate", "totalRevenue"),
+                        *("fiftyTwoWeekHigh", "fiftyTwoWeekLow", "currency", "website"),
+                    ),
+                ),
                 Part(
                     "{name}: key figures",
                     {
@@ -498,7 +487,21 @@ SUBJECTS: Mapping[str, tuple[Subject, ...]] = {
         ),
     ),
     "movie": (
-        Subject("movie", "/movie/get_movie_info", (Part("{name}: movie", {}, fields=_MOVIE),), field="title"),
+        Subject(
+            "movie",
+            "/movie/get_movie_info",
+            (
+                Part(
+                    "{name}: movie",
+                    {},
+                    fields=(
+                        *("original_title", "release_date", "directors", "genres", "original_language"),
+                        *("length", "runtime", "budget", "revenue", "rating", "cast", "oscar_awards"),
+                    ),
+                ),
+            ),
+            field="title",
+        ),
         Subject(
             "person",
             "/movie/get_person_info",
@@ -528,35 +531,36 @@ SUBJECTS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
     ),
-    "sports": (
+    "sports": tuple(
         Subject(
-            "nba team",
+            f"{sport} team",
             "",
             (
                 Part(
                     "{name}: games",
-                    {"": "/sports/nba/get_games_on_date"},
+                    {"": f"/sports/{sport}/get_games_on_date"},
                     per="date",
                     body={"date": "{date}", "team_name": "{name}"},
-                    fields=_NBA_GAME,
+                    fields=fields,
                 ),
             ),
-            teams=NBA,
-        ),
-        Subject(
-            "soccer team",
-            "",
+            teams=teams,
+        )
+        for sport, teams, fields in (
             (
-                Part(
-                    "{name}: games",
-                    {"": "/sports/soccer/get_games_on_date"},
-                    per="date",
-                    body={"date": "{date}", "team_name": "{name}"},
-                    fields=_SOCCER_GAME,
+                "nba",
+                NBA,
+                (
+                    *("game_date", "team_name_home", "pts_home", "wl_home"),
+                    *("team_name_away", "pts_away", "season_type"),
                 ),
             ),
-            teams=SOCCER,
-        ),
+            (
+                "soccer",
+                SOCCER,
+                ("date", "time", "venue", "opponent", "result", "GF", "GA", "round", "Captain"),
+            ),
+        )
     ),
     "open": (Subject("entity", "/open/search_entity_by_name", (Part("{name}", {"": "/open/get_entity"}),)),),
 }
@@ -633,17 +637,17 @@ class ApiSource(BaseSource):
                 self._look_up(subject, request) for domain in group for subject in SUBJECTS[domain]
             )
             if hits := [hit for facts in found for hit in facts if hit]:
-                return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k])
+                return best_first(hits, k)
         return ()
 
     async def _look_up(self, subject: Subject, request: ApiRequest) -> list[Hit | None]:
         """Returns the passages on what of this kind has the name."""
-        parts = [part for part in subject.parts if part.topic in request.topics]
         try:
             return await gather_or_cancel(
                 self._passage(part, name, entity, score, request)
                 for name, entity, score in await self._named(subject, request.name)
-                for part in parts
+                for part in subject.parts
+                if part.topic in request.topics
             )
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):  # another shape
             return []
@@ -759,8 +763,7 @@ def one_line(value: Any) -> str:
     if isinstance(value, list):
         objects = [item if isinstance(item, dict) else {"": item} for item in value]
         value = [{f: item[f] for f in _ITEM if f in item} or item.get("", item) for item in objects]
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    line = " ".join(text.split())
+    line = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
     return line if len(line) <= MAX_LINE_CHARS else f"{line[: MAX_LINE_CHARS - 1]}…"
 
 

@@ -24,7 +24,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from ragc.core.digest import digest
 from ragc.core.plugins import REPAIR
 from ragc.core.user_code import code_digest, load_object, no_exit
-from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper, maker
+from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper
 from ragc.corpora.sources.options import SourceOptions
 from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -64,8 +64,8 @@ class FunctionSource(BaseSource):
         """Returns the first `k` results. Raises SourceError for what the function raises, UsageError for
         types.
         """
-        arguments = {"k": k} if self._takes_k else {}
-        return await _call(partial(self.function, query, **arguments), k, self.name)
+        search = partial(self.function, query, k=k) if self._takes_k else partial(self.function, query)
+        return await _call(search, k, self.name)
 
 
 class GuardedSource(SourceWrapper):
@@ -135,11 +135,12 @@ def _built(make: Callable[[], Any], kind: str, subject: str, advice: str) -> Sou
 
 def guard(record: SourceKind, subject: str) -> SourceKind:
     """Returns the record of another package with sources that are `GuardedSource`."""
-
-    def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
-        return _built(lambda: maker(record)(inputs, options), record.id, subject, REPAIR)
-
-    return replace(record, build=build)
+    return replace(
+        record,
+        build=lambda inputs, options: _built(
+            lambda: record.build(inputs, options), record.id, subject, REPAIR
+        ),
+    )
 
 
 class OwnOptions(SourceOptions):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -28,13 +27,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragc.core.digest import digest
-from ragc.core.extras import EXTRAS, remedy, require
+from ragc.core.extras import EXTRAS, require
 from ragc.core.marks import HARMLESS
-from ragc.core.progress import Progress
 from ragc.core.tables import Choice
 from ragc.corpora.sources.base import SourceKind
-from ragc.corpora.sources.bm25.source import K1, B, settings_fingerprint
-from ragc.corpora.sources.chunked import ChunkedSource
+from ragc.corpora.sources.bm25 import K1, B
+from ragc.corpora.sources.chunked import IndexedSource
 from ragc.corpora.sources.options import (
     Bm25Parameters,
     CorpusHalfOptions,
@@ -44,8 +42,8 @@ from ragc.corpora.sources.options import (
 )
 from ragc.corpora.sources.terms import ANALYZER, analyze, query_terms
 from ragc.corpora.storage.corpus import Corpus
-from ragc.corpora.storage.index_cache import IndexFolder, open_or_build
-from ragc.errors import SourceError, UnknownName, UsageError
+from ragc.corpora.storage.index_cache import Step
+from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
 FORMAT = 1
@@ -65,8 +63,8 @@ _process: list[int] = []
 """The process in which Java runs; empty before it is started."""
 
 
-class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, CorpusHalfOptions):
-    """Options of a source of kind `lucene`."""
+class SearchOptions(Bm25Parameters):
+    """How Lucene searches."""
 
     title_boost: FromZero = Field(
         default=0.0, description="Weight of a match in the title beside one in the text. From 0."
@@ -77,12 +75,14 @@ class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, CorpusHalfOptio
     )
 
 
+class LuceneOptions(SearchOptions, TitleOptions, RerankOptions, CorpusHalfOptions):
+    """Options of a source of kind `lucene`."""
+
+
 def jar() -> Path:
     """Returns the path of pyserini's jar. Raises UsageError if pyserini is not installed."""
     require("pyserini", "A source of kind 'lucene'")
     jars = [file for file in metadata.files("pyserini") or () if file.match("anserini-*-fatjar.jar")]
-    if not jars:
-        raise UsageError(f"The installed pyserini has no anserini jar; install it again: {remedy('lucene')}")
     return Path(str(jars[-1].locate()))
 
 
@@ -161,48 +161,15 @@ def _directory(folder: Path) -> Any:
     return java("store.FSDirectory").open(java("java.nio.file.Paths").get(str(folder)))
 
 
-def write(folder: Path, passages: Iterable[Passage], analyzer: str, step: Callable[[int], None]) -> None:
-    """Writes the index of `passages` as one segment in `folder`; `step` counts them.
-
-    Documents are sorted by passage id, so that Lucene's order of ties, by document number, is that of ids.
-    If this raises, `folder` may hold an incomplete index.
-    """
-    stopped = Event()
-
-    def index() -> None:
-        config = java("index.IndexWriterConfig")(_analyzer(analyzer))
-        config.setSimilarity(_similarity(analyzer, K1, B))  # affects only the encoding of lengths
-        by_id = java("search.SortField")("id", java("search.SortField$Type").STRING)
-        config.setIndexSort(java("search.Sort")(by_id))
-        writer = java("index.IndexWriter")(_directory(folder), config)
-        try:
-            for passage in passages:
-                if stopped.is_set():
-                    return
-                document = java("document.Document")()
-                for name, text in (("contents", f"{passage.title} {passage.text}"), ("title", passage.title)):
-                    document.add(
-                        java("document.TextField")(
-                            name, _text(text, analyzer), java("document.Field$Store").NO
-                        )
-                    )
-                document.add(
-                    java("document.SortedDocValuesField")(
-                        "id", java("util.BytesRef")(passage.id.encode("utf-8", "surrogatepass"))
-                    )
-                )
-                document.add(java("document.StoredField")("passage", json.dumps(astuple(passage))))
-                writer.addDocument(document)
-                step(1)
-            writer.forceMerge(1)
-            writer.commit()
-        finally:
-            writer.rollback()
-
-    try:
-        call(index).result()
-    finally:
-        stopped.set()  # where the caller was interrupted
+def _document(passage: Passage, analyzer: str) -> Any:
+    """Returns Lucene's document of `passage`, which stores the passage as JSON."""
+    document, no = java("document.Document")(), java("document.Field$Store").NO
+    for name, text in (("contents", f"{passage.title} {passage.text}"), ("title", passage.title)):
+        document.add(java("document.TextField")(name, _text(text, analyzer), no))
+    key = java("util.BytesRef")(passage.id.encode("utf-8", "surrogatepass"))
+    document.add(java("document.SortedDocValuesField")("id", key))
+    document.add(java("document.StoredField")("passage", json.dumps(astuple(passage))))
+    return document
 
 
 @cache
@@ -216,7 +183,7 @@ def _searcher(folder: Path, analyzer: str, k1: float, b: float) -> Any:
     return searcher
 
 
-class LuceneSource(ChunkedSource):
+class LuceneSource(IndexedSource):
     """Keyword search by Lucene over `passages`, cut to `chunk_size` tokens if that is set.
 
     score = BM25(title and text) + title_boost * BM25(title), each field with its own statistics.
@@ -224,56 +191,20 @@ class LuceneSource(ChunkedSource):
     `title_boost` >= 0 is the weight of the title's own score; with 0 title and text are searched as one.
     `analyzer` is one of `ANALYZERS`. The index is under `home`, by default in the cache; it is built at the
     first search if it is missing, and shared by all settings of k1, b and title_boost. Raises DataError for
-    no passages or duplicate ids, UsageError for a setting out of range or if pyserini is not installed.
+    no passages or duplicate ids, UsageError for an option out of range or if pyserini is not installed.
     """
 
-    kind = "lucene"
+    kind, Options = "lucene", SearchOptions
 
     def __init__(
-        self,
-        passages: Corpus | Iterable[Passage],
-        *,
-        k1: float = K1,
-        b: float = B,
-        title_boost: float = 0.0,
-        analyzer: str = "ragc",
-        chunk_size: int | None = None,
-        overlap: float = 0.0,
-        chunk_by: str = "text",
-        home: Path | None = None,
+        self, passages: Corpus | Iterable[Passage], *, home: Path | None = None, **options: Any
     ) -> None:
-        if analyzer not in ANALYZERS:
-            raise UnknownName("analyzer", analyzer, ANALYZERS)
-        if not 0 <= title_boost < math.inf:
-            raise UsageError(f"Lucene needs title_boost >= 0, got {title_boost}.")
-        super().__init__(
-            passages,
-            chunk_size,
-            overlap,
-            chunk_by,
-            k1=k1,
-            b=b,
-            title_boost=title_boost,
-            analyzer=analyzer,
-            home=home,
-        )
+        super().__init__(passages, home=home, **options)
+        k1, b, analyzer = self.options.k1, self.options.b, self.options.analyzer
         terms = [analyzer, ANALYZER if analyzer == "ragc" else 0]
-        self._built = {"format": FORMAT, "jar": jar().name, "terms": terms, "cut": self.cutting}
-        scored = settings_fingerprint(self.kind, self.corpus, k1, b, self.cutting)
-        self.fingerprint = digest([scored, float(title_boost), self._built])
-        self._folder: Path | None = None
-
-    def build(self, progress: Progress | None = None) -> IndexFolder:
-        """Returns the index on disk, built if it is missing. Raises SourceError if it cannot be written."""
-        return open_or_build(
-            self.kind,
-            self.corpus.fingerprint,
-            self._built,
-            lambda folder, step: write(folder, self.passages, str(self.settings["analyzer"]), step),
-            home=self.settings["home"],
-            total=len(self.passages) if self.chunk_size is None else None,
-            progress=progress,
-        )
+        self._made_of = {"format": FORMAT, "jar": jar().name, "terms": terms, "cut": self.cutting}
+        scored = digest([self.kind, self.corpus.fingerprint, k1, b, ANALYZER, self.cutting])
+        self.fingerprint = digest([scored, self.options.title_boost, self._made_of])
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits with a score above 0, best first, ties by passage id.
@@ -282,27 +213,53 @@ class LuceneSource(ChunkedSource):
         """
         if k < 1 or not query.strip():
             return ()
-        self._folder = self._folder or (await asyncio.to_thread(self.build)).path
-        found = await asyncio.wrap_future(call(lambda: self._find(query, k)))
+        folder = await asyncio.to_thread(self.opened)
+        found = await asyncio.wrap_future(call(lambda: self._find(folder, query, k)))
         return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in found)
 
-    def _find(self, query: str, k: int) -> list[tuple[str, float]]:
+    def _write(self, folder: Path, step: Step) -> None:
+        """Writes the index as one segment.
+
+        Documents are sorted by passage id, so that Lucene's order of ties, by document number, is that of
+        ids.
+        """
+        stopped, passages, analyzer = Event(), self.passages, self.options.analyzer
+
+        def index() -> None:
+            config = java("index.IndexWriterConfig")(_analyzer(analyzer))
+            config.setSimilarity(_similarity(analyzer, K1, B))  # affects only the encoding of lengths
+            by_id = java("search.SortField")("id", java("search.SortField$Type").STRING)
+            config.setIndexSort(java("search.Sort")(by_id))
+            writer = java("index.IndexWriter")(_directory(folder), config)
+            try:
+                for passage in passages:
+                    if stopped.is_set():
+                        return
+                    writer.addDocument(_document(passage, analyzer))
+                    step(1)
+                writer.forceMerge(1)
+                writer.commit()
+            finally:
+                writer.rollback()
+
+        try:
+            call(index).result()
+        finally:
+            stopped.set()  # where the caller was interrupted
+
+    def _find(self, folder: Path, query: str, k: int) -> list[tuple[str, float]]:
         """Returns the stored passages and their scores; runs in the Java thread."""
-        k1, b, boost, analyzer, _ = self.settings.values()
-        searcher = _searcher(self._folder, analyzer, k1, b)
+        options = self.options
+        searcher = _searcher(folder, options.analyzer, options.k1, options.b)
         terms = java("io.anserini.analysis.AnalyzerUtils").analyze(
-            _analyzer(analyzer), _text(query, analyzer, query_terms)
+            _analyzer(options.analyzer), _text(query, options.analyzer, query_terms)
         )
         builder, should = java("search.BooleanQuery$Builder")(), java("search.BooleanClause$Occur").SHOULD
         for term, times in Counter(terms.get(n) for n in range(terms.size())).items():
-            for field, weight in (("contents", 1.0), ("title", boost)):
+            for field, weight in (("contents", 1.0), ("title", options.title_boost)):
                 if weight:
-                    builder.add(
-                        java("search.BoostQuery")(
-                            java("search.TermQuery")(java("index.Term")(field, term)), times * weight
-                        ),
-                        should,
-                    )
+                    wanted = java("search.TermQuery")(java("index.Term")(field, term))
+                    builder.add(java("search.BoostQuery")(wanted, times * weight), should)
         best, stored = searcher.search(builder.build(), k).scoreDocs, searcher.storedFields()
         return [(stored.document(hit.doc).get("passage"), hit.score) for hit in best if hit.score > 0]
 
@@ -310,7 +267,7 @@ class LuceneSource(ChunkedSource):
 KIND = SourceKind(
     "lucene",
     LuceneOptions,
-    lambda inputs, options: LuceneSource(inputs.passages, **options),
+    LuceneSource.of,
     lambda options: EXTRAS["lucene"],
     "passages",
 )

@@ -12,25 +12,26 @@ most passages is used, the first among equals.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ragc.core.digest import digest
 from ragc.core.files import open_regular
 from ragc.core.marks import HARMLESS
 from ragc.core.tables import Choice
-from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import data_error
-from ragc.corpora.sources.base import BaseSource, Source, SourceInputs, SourceKind, SourceWrapper
-from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind, SourceWrapper, best_first
+from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
+from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.options import ChunkOptions, RerankOptions
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
-from ragc.corpora.storage.corpus import cut, sample
+from ragc.corpora.storage.corpus import Corpus, cut
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 
@@ -38,13 +39,17 @@ Recording = Mapping[str, tuple[Hit, ...]]
 """The hits of every recorded query, best first."""
 
 
-class RecordedOptions(ChunkOptions, RerankOptions):
-    """Options of a source of kind `recorded`."""
+class PlaybackOptions(ChunkOptions):
+    """How a recording is played back."""
 
     unknown: Annotated[str, Choice(("nearest", "nothing", "error")), HARMLESS] = Field(
         default="nearest",
         description="What a query that was not recorded gets: the hits of the nearest, nothing, or an error.",
     )
+
+
+class RecordedOptions(PlaybackOptions, RerankOptions):
+    """Options of a source of kind `recorded`."""
 
 
 class RecordedPassage(BaseModel):
@@ -65,80 +70,63 @@ class RecordedSearch(BaseModel):
     query: str
     passages: list[RecordedPassage]
 
-    @model_validator(mode="after")
-    def _check(self) -> RecordedSearch:
-        scored = [passage.score is not None for passage in self.passages]
-        if len({passage.id for passage in self.passages}) < len(scored):
-            raise ValueError("`passages` names an id twice")
-        if any(scored) and not all(scored):
-            raise ValueError("`passages` has scores for some only; give all of them one, or none")
-        return self
+    @field_validator("passages")
+    @classmethod
+    def _check(cls, passages: list[RecordedPassage]) -> list[RecordedPassage]:
+        if len({passage.id for passage in passages}) < len(passages):
+            raise ValueError("names an id twice")
+        if len({passage.score is None for passage in passages}) > 1:
+            raise ValueError("has scores for some only; give all of them one, or none")
+        return passages
 
 
-class RecordedSource(BaseSource):
+class RecordedSource(ChunkedSource):
     """The results in the file at `path`, or in a recording.
 
     A recorded query gets its hits. `unknown` decides on other queries: the hits of the `nearest` recorded
     query by BM25 over query words (none if no word is shared), `nothing`, or an `error`. With `chunk_size`,
     longer passages are cut, and the hits of a query are its chunks ordered by BM25 with them as the corpus.
-    Raises DataError for an unusable file, UsageError for a setting out of range.
+    Raises DataError for an unusable file or one without any passage, UsageError for an option out of range.
     """
 
-    kind = "recorded"
+    kind, Options = "recorded", PlaybackOptions
 
-    def __init__(
-        self,
-        recording: str | Path | Recording,
-        *,
-        unknown: str = "nearest",
-        chunk_size: int | None = None,
-        overlap: float = 0.0,
-        chunk_by: str = "text",
-    ) -> None:
+    def __init__(self, recording: str | Path | Recording, **options: Any) -> None:
         self._recording = read_recording(recording) if isinstance(recording, str | Path) else recording
-        self._unknown, self._chunks = unknown, (chunk_size, overlap, chunk_by)
+        passages = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
+        super().__init__(Corpus(passages.values()), **options)
+        self._with = partial(RecordedSource, self._recording)
         lines = [_line(query, hits) for query, hits in self._recording.items()]
-        self.fingerprint = digest([self.kind, lines, unknown, ANALYZER, chunk.settings(*self._chunks)])
-        self._passages = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
+        self.fingerprint = digest([self.kind, lines, self.options.unknown, ANALYZER, self.cutting])
         # Fixed width, so that ties are broken by the position in the file.
         self._queries = Bm25Source(Passage(f"{n:09}", "", query) for n, query in enumerate(self._recording))
+
+    @classmethod
+    def of(cls, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        """Builds the source over the recording of `inputs`. Raises UsageError without one."""
+        if not inputs.recording:
+            raise UsageError(
+                "A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\"."
+            )
+        return cls(inputs.resolve(inputs.recording), **options)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` recorded hits, best first.
 
         Raises SourceError for an unrecorded query if `unknown` is "error".
         """
-        if query not in self._recording and self._unknown == "error":
+        if query not in self._recording and self.options.unknown == "error":
             raise SourceError(
                 f"The query {query[:200]!r} was not recorded; record it, or set unknown to 'nearest' or "
                 "'nothing'."
             )
-        if query in self._recording or self._unknown == "nothing":
-            hits = self._recording.get(query, ())
-        else:
-            nearest = await self._queries.search(query, 1)
-            hits = self._recording[nearest[0].passage.text] if nearest else ()
-        if self._chunks[0] is not None:
-            hits = rank_by_bm25(query, cut((hit.passage for hit in hits), *self._chunks))
+        recorded = query
+        if query not in self._recording and self.options.unknown == "nearest":
+            recorded = next((hit.passage.text for hit in await self._queries.search(query, 1)), query)
+        hits = self._recording.get(recorded, ())
+        if self.options.chunk_size is not None:
+            hits = rank_by_bm25(query, cut((hit.passage for hit in hits), *self._cut))
         return hits[: max(k, 0)]
-
-    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Returns `n` passages drawn from those of all queries, each id once; none in `exclude`."""
-        return sample(tuple(cut(self._passages.values(), *self._chunks)), n, seed, exclude)
-
-    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
-        """Returns the recorded passages with these ids, or their chunks, in order."""
-        return tuple(cut(filter(None, map(self._passages.get, dict.fromkeys(ids))), *self._chunks))
-
-    def rechunk(self, chunk_size: int, overlap: float) -> RecordedSource:
-        """Returns the same recording with its passages in chunks of at most `chunk_size` tokens."""
-        return RecordedSource(
-            self._recording,
-            unknown=self._unknown,
-            chunk_size=chunk_size,
-            overlap=overlap,
-            chunk_by=self._chunks[2],
-        )
 
 
 class Recorder(SourceWrapper):
@@ -155,7 +143,12 @@ class Recorder(SourceWrapper):
         self.path = Path(path)
         recording = read_recording(self.path) if self.path.exists() and self.path.stat().st_size else {}
         self._hit_counts = {query: len(hits) for query, hits in recording.items()}
-        self._cuts: dict[tuple[int, float], Recorder] = {}
+        self._cut = cache(
+            lambda chunk_size, overlap: Recorder(
+                inner.rechunk(chunk_size, overlap),
+                self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}"),
+            )
+        )
         self._lock = Lock()
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -178,11 +171,7 @@ class Recorder(SourceWrapper):
 
     def rechunk(self, chunk_size: int, overlap: float) -> Recorder:
         """Returns the rechunked source, recorded in another file; the same one for the same chunks."""
-        with self._lock:
-            if (chunk_size, overlap) not in self._cuts:
-                path = self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}")
-                self._cuts[chunk_size, overlap] = Recorder(self.inner.rechunk(chunk_size, overlap), path)
-            return self._cuts[chunk_size, overlap]
+        return self._cut(chunk_size, overlap)
 
     def with_titles(self, sections: bool | None, columns: bool | None) -> Recorder:
         """Returns the recorder itself: titles are recorded as they are."""
@@ -201,24 +190,20 @@ def read_recording(path: str | Path) -> Recording:
             lines = file.read().split(b"\n")
     except OSError as error:
         raise DataError(str(path), [f"cannot be read ({error.strerror or error}); check the path"]) from error
-    for number, line in enumerate(lines, 1):
+    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
         try:
-            search = RecordedSearch.model_validate_json(line) if line.strip() else None
+            search = RecordedSearch.model_validate_json(line)
         except ValidationError as error:
             located = [(".".join(map(str, part["loc"])), part["msg"]) for part in error.errors()]
             problems += [f"line {number}: {f'`{where}`: ' if where else ''}{why}" for where, why in located]
             continue
-        if search and len(search.passages) > len(recording.get(search.query, ())):
-            hits = [
-                Hit(Passage(p.id, p.title, p.text, p.start), 1 / rank if p.score is None else p.score)
-                for rank, p in enumerate(search.passages, 1)
-            ]
-            recording[search.query] = tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
-        elif search:
-            recording.setdefault(search.query, ())
+        hits = best_first(
+            Hit(Passage(p.id, p.title, p.text, p.start), 1 / rank if p.score is None else p.score)
+            for rank, p in enumerate(search.passages, 1)
+        )
+        recording[search.query] = max(recording.get(search.query, ()), hits, key=len)
     if problems or not recording:
-        problems = problems or ["the file holds no query; one JSON object a line is needed"]
-        raise data_error(str(path), problems)
+        raise data_error(str(path), problems or ["the file holds no query; one JSON object a line is needed"])
     return recording
 
 
@@ -232,8 +217,7 @@ def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
     """Returns all of `passages`, ranked by BM25 for `query` with them as the corpus, ties by id."""
     parts = list(passages)
     scores = bm25_scores(query_terms(query), [passage_terms(part) for part in parts])
-    hits = (Hit(part, score) for part, score in zip(parts, scores, strict=True))
-    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id)))
+    return best_first(map(Hit, parts, scores))
 
 
 def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
@@ -241,10 +225,4 @@ def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
     return tuple(Hit(passage, 1 / n) for n, passage in enumerate(passages, 1))
 
 
-def _build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
-    if not inputs.recording:
-        raise UsageError("A source of kind 'recorded' needs its recording; add corpus = \"results.jsonl\".")
-    return RecordedSource(inputs.resolve(inputs.recording), **options)
-
-
-KIND = SourceKind("recorded", RecordedOptions, _build, corpus="file")
+KIND = SourceKind("recorded", RecordedOptions, RecordedSource.of, corpus="file")

@@ -90,5 +90,4 @@ def query_terms(query: str) -> list[str]:
 
 def passage_terms(passage: Passage, title_boost: int = 1) -> list[str]:
     """Returns the index terms of a passage: those of its title `title_boost` times, those of its text."""
-    titles = analyze(passage.title) * (title_boost - 1)
-    return titles + analyze(f"{passage.title} {passage.text}")
+    return analyze(passage.title) * (title_boost - 1) + analyze(f"{passage.title} {passage.text}")

@@ -15,8 +15,7 @@ matches few; here the case of both is ignored.
 
 from __future__ import annotations
 
-from ragc.corpora.sources.base import Source, SourceWrapper
-from ragc.errors import UsageError
+from ragc.corpora.sources.base import Source, SourceWrapper, best_first
 from ragc.records import Hit
 
 VERSION = 1
@@ -44,23 +43,19 @@ def title_factor(query: str, title: str) -> float:
 
 
 class TitleSource(SourceWrapper):
-    """The hits of `inner`, reordered by the title rules: the best `k` of its first `pool`.
+    """The hits of `inner`, reordered by the title rules: the best `k` of its first `POOL`.
 
-    A score of 0 or below is divided by the factor, so that it rises too. Raises UsageError unless `pool >=
-    1`.
+    A score of 0 or below is divided by the factor, so that it rises too.
     """
 
-    def __init__(self, inner: Source, *, pool: int = POOL) -> None:
-        if pool < 1:
-            raise UsageError(f"The title rules need a pool of at least 1 hit, got {pool}.")
-        super().__init__(inner, "titles", VERSION, pool)
-        self.pool = pool
+    def __init__(self, inner: Source) -> None:
+        super().__init__(inner, "titles", VERSION, POOL)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first, ties by passage id. Raises SourceError as `inner` does."""
         raised = []
-        for hit in await self.inner.search(query, max(k, self.pool)) if k > 0 else ():
+        for hit in await self.inner.search(query, max(k, POOL)) if k > 0 else ():
             factor = title_factor(query, hit.passage.title)
             score = hit.score * factor if hit.score > 0 else hit.score / factor
             raised.append(Hit(hit.passage, score, hit.source))
-        return tuple(sorted(raised, key=lambda hit: (-hit.score, hit.passage.id))[: max(k, 0)])
+        return best_first(raised, k)

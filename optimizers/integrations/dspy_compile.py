@@ -46,8 +46,8 @@ from ragc.core import event_loop
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Display, Progress, showing
 from ragc.corpora.files.splits import check_disjoint
+from ragc.corpora.sources.bm25 import GivenSource
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.given import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective, Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev

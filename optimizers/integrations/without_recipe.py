@@ -25,8 +25,8 @@ from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
+from ragc.corpora.sources.options import build as build_source
 from ragc.corpora.sources.recorded import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.downloads import is_hub_file
@@ -199,7 +199,7 @@ def build_one_source(
         )
     call_store = open_call_store(keep=store)
     source = build_source(
-        kind, options, passages, call_store, recording=recording, resolve=Path.cwd().joinpath
+        known, options, passages, call_store, recording=recording, resolve=Path.cwd().joinpath
     )
     return source if record is None else Recorder(source, record)
 

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import dspy
 
 from ragc.core import event_loop
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.errors import ParseFailure, UsageError
 from ragc.metrics.base import Outcome, Scorer
 from ragc.programs.base import LearnsLabels, unless_failed

@@ -20,7 +20,7 @@ import dspy
 from pydantic_core import to_jsonable_python
 
 from ragc.core.text import repair_surrogates, repair_value
-from ragc.corpora.sources.bm25.source import bm25_scores
+from ragc.corpora.sources.bm25 import bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 
 

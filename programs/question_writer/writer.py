@@ -20,7 +20,7 @@ from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.event_loop import gather_or_cancel
-from ragc.corpora.sources.bm25.index import build_in_memory
+from ragc.corpora.sources.bm25 import build_in_memory
 from ragc.corpora.sources.terms import analyze, query_terms, words
 from ragc.errors import ParseFailure, RequestRefused
 from ragc.programs.calls.predict import RagPredict

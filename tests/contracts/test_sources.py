@@ -122,7 +122,9 @@ ROWS = {
     "given": Row(lambda passages, folder: GivenSource(passages), None, finds_all=True, recorded=False),
     "dense": Row(dense, lambda folder: DenseSource(PASSAGES, NoEmbedder())),
     "hybrid": Row(hybrid, lambda folder: HybridSource(Bm25Source(PASSAGES), FailingSource())),
-    "recorded": Row(recorded, lambda folder: RecordedSource({"q": ()}, unknown="error")),
+    "recorded": Row(
+        recorded, lambda folder: RecordedSource({"q": (Hit(PASSAGES[0], 1.0),)}, unknown="error")
+    ),
     "web": Row(
         lambda passages, folder: web(passages),
         lambda folder: web(PASSAGES, SourceError("the index is gone.")),
@@ -251,7 +253,7 @@ def test_chunks_are_parts_of_their_passages_and_a_cut_is_made_once(row: Row, tmp
     assert last.parent == "long"
     assert last.start > 0
     assert LONG[last.start : last.start + len(last.text)] == last.text
-    with pytest.raises(UsageError, match="at least 1 token"):
+    with pytest.raises(UsageError, match="chunk_size must be at least 1"):
         source.rechunk(0, 0.0)
 
 

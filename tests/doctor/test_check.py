@@ -12,7 +12,7 @@ import pytest
 
 from ragc.cli import main
 from ragc.core import event_loop
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.doctor import TargetCheck, examine_targets
 from ragc.recipe import parse

@@ -11,8 +11,8 @@ import pytest
 from ragc.corpora.datasets import pydocs
 from ragc.corpora.models import EmbedReranker, LocalEmbedder, minilm
 from ragc.corpora.rerank import RerankedSource
-from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.dense.source import DenseSource
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.dense import DenseSource
 from ragc.records import Passage
 from tests.integration.fetched import fetch_minilm
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.files.records import read_questions
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.metrics.base import Outcome
 from ragc.metrics.retrieval import at

@@ -11,7 +11,7 @@ import pytest
 
 import ragc
 import ragc.recipe
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.runtime import Runtime

@@ -12,8 +12,8 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.dense.source import DenseSource
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.dense import DenseSource
 from ragc.corpora.storage import corpus as corpora
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import Step, open_or_build

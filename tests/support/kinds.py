@@ -16,10 +16,9 @@ from ragc.corpora.files.records import content_fingerprint, read_corpus, read_qu
 from ragc.corpora.models import Bm25Reranker, CrossEncoder, EmbedReranker
 from ragc.corpora.rerank import RERANKERS, RerankedSource, Reranker
 from ragc.corpora.sources.base import Source, current_question, parts_of
-from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.dense.source import DenseSource
+from ragc.corpora.sources.bm25 import Bm25Source, GivenSource
+from ragc.corpora.sources.dense import DenseSource
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.hybrid import HybridSource
 from ragc.corpora.sources.recorded import RecordedSource, Recorder
 from ragc.corpora.sources.titles import TitleSource

@@ -14,8 +14,9 @@ from ragc import metrics
 from ragc.core.digest import digest
 from ragc.core.extras import __version__
 from ragc.core.progress import Progress
+from ragc.corpora import SOURCES
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.sources.options import build as build_source
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import UsageError
 from ragc.metrics import Metric
@@ -357,7 +358,7 @@ def _build_sources(recipe: Recipe, corpora: Mapping[str, Corpus], store: CallSto
     """Returns the sources of `recipe` by name, over `corpora`, those with passages of their own."""
     return {
         name: build_source(
-            spec.kind,
+            SOURCES.get(spec.kind),
             spec.options,
             corpora.get(name),
             store,

@@ -24,7 +24,7 @@ from typing import Any
 
 from ragc import metrics
 from ragc.core.progress import Progress
-from ragc.corpora import datasets
+from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.field_maps import GROUP, PassageFields
 from ragc.corpora.files.records import filter_questions, is_address, read_questions
 from ragc.corpora.files.rows import as_list, as_text, value_at
@@ -37,7 +37,7 @@ from ragc.corpora.files.splits import (
     fold,
     gold_documents,
 )
-from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.sources.options import build as build_source
 from ragc.errors import DataError, UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe
@@ -223,7 +223,7 @@ class RecipeData(RecipePassages):
         sample = tuple(questions[: len(splits.get("train", ())) or MOST])
         check_disjoint({**splits, "cross_domain": sample})
         sources = {
-            name: build_source(spec.kind, spec.options, corpora[name], store, resolve=own.path)
+            name: build_source(SOURCES.get(spec.kind), spec.options, corpora[name], store, resolve=own.path)
             for name, spec in bare.items()
         }
         return OtherDomain(sample, runtime.with_sources(sources))

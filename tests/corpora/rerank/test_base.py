@@ -15,7 +15,7 @@ from ragc.corpora.embed import Vectors
 from ragc.corpora.models import Bm25Reranker, EmbedReranker
 from ragc.corpora.rerank import RerankedSource, Reranker, make
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.support.embedders import HashedWords

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.embed import Vectors
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.dense.source import DenseSource
+from ragc.corpora.sources.dense import DenseSource
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.examples import examples
@@ -139,13 +139,7 @@ def test_many_first_searches_embed_the_passages_once(tmp_path: Path) -> None:
     assert len(embedder.inputs) == 3 + 20
 
 
-def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="at least 1 token"):
-        DenseSource(CATS, HashedWords(), chunk_size=0)
-    wrong_settings: list[dict[str, Any]] = [{"index": "tree"}, {"index": "hnsw", "m": 1}, {"ef_search": 0}]
-    for wrong in wrong_settings:
-        with pytest.raises(UsageError, match="'flat' or 'hnsw', m >= 2, ef_construction >= 1"):
-            DenseSource(CATS, HashedWords(), **wrong)
+def test_dense_source_without_faiss_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "faiss", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs faiss, .* pip install .ragc\[dense\]."):
@@ -156,6 +150,6 @@ def test_what_cannot_work_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_small_index_on_a_full_disk_is_noticed_though_faiss_only_prints_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragc.corpora.sources.dense.source._FILE", "/dev/full")
+    monkeypatch.setattr("ragc.corpora.sources.dense._FILE", "/dev/full")
     with pytest.raises(SourceError, match=r"could not be written to .*No space left"):
         DenseSource(CATS, HashedWords(), home=tmp_path).build()

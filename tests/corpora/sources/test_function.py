@@ -11,7 +11,7 @@ import pytest
 
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.function import FunctionSource
-from ragc.errors import RecipeError, SourceError, UsageError
+from ragc.errors import SourceError, UsageError
 from ragc.recipe import parse
 from ragc.records import Hit, Passage
 from ragc.store.calls import CallStore
@@ -114,11 +114,6 @@ def test_recipe_with_a_source_that_cannot_be_built_says_why(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         from_recipe(tmp_path, kind, options)
-
-
-def test_recipe_with_an_unknown_kind_is_told_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="Did you mean 'bm25'"):
-        from_recipe(tmp_path, "bm52")
 
 
 def test_function_that_ends_the_process_is_an_error(tmp_path: Path) -> None:

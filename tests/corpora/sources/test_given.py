@@ -9,9 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.given import GivenSource
-from ragc.errors import SourceError, UsageError
+from ragc.corpora.sources.bm25 import Bm25Source, GivenSource
+from ragc.errors import SourceError
 from ragc.records import Passage, Question
 
 PASSAGES = (
@@ -72,5 +71,3 @@ def test_a_search_that_cannot_be_made_says_why() -> None:
         ids(source, "Ada")
     with answering("a", "zz"), pytest.raises(SourceError, match="'zz' comes with question 'q1'"):
         ids(source, "Ada")
-    with pytest.raises(UsageError, match="k1"):
-        GivenSource(PASSAGES, k1=-1)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.hybrid import HybridOptions, HybridSource, fuse_ranks, fuse_shares
+from ragc.corpora.sources.hybrid import HybridSource, fuse_ranks, fuse_shares
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource
@@ -26,8 +25,7 @@ def names(hits: Sequence[Hit]) -> list[str]:
 
 
 LISTS = st.lists(st.sampled_from("abcdefghij"), unique=True).map(ranked)
-SHARES = st.floats(0, 1)
-SIZES = st.integers(-1, 14)
+SIZES = st.integers(1, 14)
 
 
 def fixed(listed: str) -> ListSource:
@@ -35,45 +33,16 @@ def fixed(listed: str) -> ListSource:
     return ListSource([hit.passage for hit in ranked(listed)], fingerprint=listed)
 
 
-def depths(source: ListSource) -> list[int]:
-    """How many hits `source` was asked for, search by search."""
-    return [k for _, k in source.queries]
-
-
-def search(source: Source, query: str = "q", k: int = 5) -> tuple[Hit, ...]:
-    return asyncio.run(source.search(query, k))
-
-
-@given(LISTS, LISTS, SHARES, SIZES)
-def test_shares_give_distinct_hits_best_first_and_as_many_as_there_are(
+@given(LISTS, LISTS, st.floats(0, 1), SIZES)
+def test_shares_give_distinct_hits_best_first_and_the_share_where_both_have_enough(
     dense: tuple[Hit, ...], sparse: tuple[Hit, ...], share: float, k: int
 ) -> None:
-    either = {*names(dense), *names(sparse)}
-    fused = fuse_shares(dense, sparse, share, k)
-    scores = [hit.score for hit in fused]
-    assert scores == sorted(scores, reverse=True)
-    assert len(set(names(fused)) & either) == len(fused)
-    if 0 < share < 1:
-        assert len(fused) == min(max(k, 0), len(either))
-
-
-@given(LISTS, LISTS, SIZES)
-def test_a_share_of_one_or_nothing_is_one_of_the_lists(
-    dense: tuple[Hit, ...], sparse: tuple[Hit, ...], k: int
-) -> None:
-    assert fuse_shares(dense, sparse, 1, k) == dense[: max(k, 0)]
-    assert fuse_shares(dense, sparse, 0, k) == sparse[: max(k, 0)]
-
-
-@given(LISTS, LISTS, SHARES, st.integers(1, 14))
-def test_the_share_is_kept_where_both_have_enough_of_their_own(
-    dense: tuple[Hit, ...], sparse: tuple[Hit, ...], share: float, k: int
-) -> None:
-    other = tuple(Hit(Passage(f"{h.passage.id}2", "", ""), h.score) for h in sparse)
-    of_sparse = round(k * (1 - share))
-    if len(dense) >= k - of_sparse and len(other) >= of_sparse:
-        expected = [*names(dense)[: k - of_sparse], *names(other)[:of_sparse]]
-        assert names(fuse_shares(dense, other, share, k)) == expected
+    fused, of_dense = fuse_shares(dense, sparse, share, k), k - round(k * (1 - share))
+    assert [hit.score for hit in fused] == [1 / rank for rank in range(1, len(fused) + 1)]
+    assert len({*names(fused)}) == min(k, len({*names(dense), *names(sparse)}))
+    new = [name for name in names(sparse) if name not in names(dense)[:of_dense]]
+    if len(dense) >= of_dense and len(new) >= k - of_dense:
+        assert names(fused) == [*names(dense)[:of_dense], *new[: k - of_dense]]
 
 
 @given(LISTS, LISTS, SIZES)
@@ -83,38 +52,40 @@ def test_ranks_are_fused_as_the_formula_says_in_either_order(
     def score(name: str) -> float:
         return sum(1 / (60 + names(hits).index(name) + 1) for hits in (dense, sparse) if name in names(hits))
 
-    best = sorted({*names(dense), *names(sparse)}, key=lambda name: (-score(name), name))[: max(k, 0)]
-    fused = fuse_ranks(dense, sparse, k)
-    assert names(fused) == best
-    assert [hit.score for hit in fused] == [score(name) for name in best]
-    assert fused == fuse_ranks(sparse, dense, k)
+    best = sorted({*names(dense), *names(sparse)}, key=lambda name: (-score(name), name))[:k]
+    fused = fuse_ranks(dense, sparse, k, constant=60)
+    assert [(hit.passage.id, hit.score) for hit in fused] == [(name, score(name)) for name in best]
+    assert fused == fuse_ranks(sparse, dense, k, constant=60)
 
 
-def test_by_hand() -> None:
+def test_shares_of_short_lists_are_filled_up_dense_first() -> None:
     dense, sparse = ranked("abc"), ranked("cad")
-    assert names(fuse_ranks(dense, sparse, 4)) == ["a", "c", "b", "d"]  # 1/61+1/62, 1/63+1/61, 1/62, 1/63
     assert names(fuse_shares(dense, sparse, 0.5, 4)) == ["a", "b", "c", "d"]
-    assert [hit.score for hit in fuse_shares(dense, sparse, 0.5, 4)] == [1, 1 / 2, 1 / 3, 1 / 4]
     assert names(fuse_shares(dense, ranked("a"), 0.5, 3)) == ["a", "b", "c"]
     assert names(fuse_shares(ranked("x"), sparse, 0.5, 3)) == ["x", "c", "a"]
-    assert names(fuse_ranks(ranked("b"), ranked("a"), 2)) == ["a", "b"]
 
 
-def test_sources_are_asked_for_no_more_than_their_part() -> None:
+@pytest.mark.parametrize(
+    ("options", "k", "found", "depths"),
+    [
+        ({"fusion": "share", "share": 1}, 5, "abcde", ([5], [])),
+        ({"fusion": "share", "share": 0}, 2, "ed", ([], [2])),
+        ({"fusion": "share", "share": 0.6}, 5, "abced", ([5], [5])),
+        ({"pool": 2}, 3, "aeb", ([3], [3])),
+        ({}, 0, "", ([], [])),
+    ],
+    ids=str,
+)
+def test_sources_are_asked_for_no_more_than_their_part(
+    options: dict[str, Any], k: int, found: str, depths: tuple[list[int], list[int]]
+) -> None:
     dense, sparse = fixed("abcde"), fixed("edxyz")
-    assert names(search(HybridSource(dense, sparse, fusion="share", share=1))) == [*"abcde"]
-    assert sparse.queries == []
-    assert names(search(HybridSource(dense, sparse, fusion="share", share=0), k=2)) == ["e", "d"]
-    assert depths(dense) == [5]
-    assert names(search(HybridSource(dense, sparse, fusion="share", share=0.6))) == ["a", "b", "c", "e", "d"]
-    assert names(search(HybridSource(dense, sparse, pool=2), k=3)) == ["a", "e", "b"]
-    assert (depths(dense), depths(sparse)) == ([5, 5, 3], [2, 5, 3])
-    assert search(HybridSource(dense, sparse), k=0) == ()
+    assert names(asyncio.run(HybridSource(dense, sparse, **options).search("q", k))) == [*found]
+    assert tuple([depth for _, depth in source.queries] for source in (dense, sparse)) == depths
 
 
 def test_the_fingerprint_follows_the_settings_that_matter() -> None:
     dense, sparse = fixed("ab"), fixed("ba")
-
     options: list[dict[str, Any]] = [
         {}, {"pool": 9}, {"constant": 1}, {"fusion": "share"}, {"fusion": "share", "share": 0.2},
         {"share": 0.1},
@@ -131,4 +102,4 @@ def test_the_fingerprint_follows_the_settings_that_matter() -> None:
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
-        HybridOptions.of(wrong)
+        HybridSource(fixed("a"), fixed("b"), **wrong)

@@ -10,7 +10,7 @@ import pytest
 
 import ragc
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -24,9 +24,7 @@ DOGS = {"query": "dogs", "passages": [{"id": 3, "title": "Dog", "text": "A dog."
 
 
 def write(folder: Path, *rows: Any) -> Path:
-    path = folder / "recorded.jsonl"
-    write_rows(path, rows)
-    return path
+    return write_rows(folder / "recorded.jsonl", rows)
 
 
 def ask(source: Source, query: str, k: int = 10) -> tuple[Hit, ...]:
@@ -56,19 +54,14 @@ def test_another_query_gets_the_nearest_nothing_or_an_error(tmp_path: Path) -> N
         ragc.source("recorded", corpus=path, unknown="guess")
 
 
-def test_scores_decide_and_ties_go_by_id(tmp_path: Path) -> None:
+def test_scores_decide_with_ties_by_id_and_of_several_lines_the_longest_counts(tmp_path: Path) -> None:
     scored = [
         {"id": name, "text": name, "score": score}
         for name, score in (("c", 1), ("b", 1), ("a", 0.5), ("d", 2))
     ]
-    source = RecordedSource(write(tmp_path, {"query": "q", "passages": scored}))
-    assert [hit.passage.id for hit in ask(source, "q")] == ["d", "b", "c", "a"]
-
-
-def test_the_line_with_the_most_passages_counts(tmp_path: Path) -> None:
-    less = {**CATS, "passages": CATS["passages"][:1]}
-    for lines in ((less, CATS), (CATS, less)):
-        assert len(ask(RecordedSource(write(tmp_path, *lines)), "where do cats sleep")) == 2
+    lines = [{"query": "q", "passages": scored[:n]} for n in (2, 4, 3)]
+    found = ask(RecordedSource(write(tmp_path, *lines)), "q")
+    assert [hit.passage.id for hit in found] == ["d", "b", "c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -90,17 +83,19 @@ def test_the_line_with_the_most_passages_counts(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_said_by_line(tmp_path: Path, row: Any, problem: str) -> None:
     path = write(tmp_path, CATS, row)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=f"line 2: .*{problem}"):
         RecordedSource(path)
-    assert problem in str(caught.value)
-    assert "line 2" in str(caught.value)
 
 
-def test_files_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no query"):
-        RecordedSource(write(tmp_path))
-    with pytest.raises(DataError, match="No such file"):
-        RecordedSource(tmp_path / "absent.jsonl")
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [(None, "No such file"), ((), "holds no query"), (({"query": "q", "passages": []},), "holds no passage")],
+    ids=str,
+)
+def test_a_recording_with_nothing_in_it_is_refused(rows: Any, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "absent.jsonl" if rows is None else write(tmp_path, *rows)
+    with pytest.raises(DataError, match=problem):
+        RecordedSource(path)
 
 
 def test_the_recorder_goes_on_with_its_file(tmp_path: Path) -> None:
@@ -108,14 +103,12 @@ def test_the_recorder_goes_on_with_its_file(tmp_path: Path) -> None:
     corpus = Bm25Source(
         [Passage("p1", "Cat", "cat sat\n\u2028mat"), Passage("p2", "", "cat"), Passage("p3", "", "dog")]
     )
-    recorder = Recorder(corpus, path)
-    for query, k in (("cat", 1), ("cat", 2), ("bird", 3)):
-        ask(recorder, query, k)
-    again = Recorder(corpus, path)
-    ask(again, "cat", 2)
-    ask(again, "dog", 2)
-    assert list(read_recording(path)) == ["cat", "bird", "dog"]
-    assert ask(RecordedSource(path), "bird") == ()
+    for _ in range(2):
+        recorder = Recorder(corpus, path)
+        for query, k in (("cat", 1), ("cat", 2), ("bird", 3)):
+            ask(recorder, query, k)
+    assert path.read_text("utf-8").count("\n") == 3  # nothing that is there already
+    assert [len(hits) for hits in read_recording(path).values()] == [2, 0]
     assert recorder.kind == "bm25"
 
 

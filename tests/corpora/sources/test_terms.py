@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.terms import analyze, query_terms, words
 from ragc.records import Passage
 

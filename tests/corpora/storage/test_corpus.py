@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.corpora.storage.corpus import Corpus, StoredCorpus, half_of, read, sample
 from ragc.errors import DataError

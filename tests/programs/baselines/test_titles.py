@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.chunking import chunk
-from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.corpora.storage.corpus import StoredCorpus
 from ragc.recipe.load import parse

@@ -9,8 +9,7 @@ import pytest
 from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.corpora.models import Bm25Reranker
 from ragc.corpora.rerank import RerankedSource
-from ragc.corpora.sources.bm25.source import Bm25Source
-from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.bm25 import Bm25Source, GivenSource
 from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.ragx.common import (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragc.core.digest import digest
-from ragc.core.display import describe, quantity
 from ragc.core.extras import require
-from ragc.core.progress import Progress
-from ragc.corpora.embed import Embedder, Vectors, passage_text
-from ragc.corpora.sources.chunked import ChunkedSource
+from ragc.corpora import embed
+from ragc.corpora.embed import DEFAULT, Embedder, Vectors, passage_text
+from ragc.corpora.sources.base import Source, SourceInputs, best_first
+from ragc.corpora.sources.chunked import IndexedSource
+from ragc.corpora.sources.options import VectorOptions
 from ragc.corpora.storage.corpus import Corpus, key
-from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
-from ragc.errors import SourceError, UsageError
+from ragc.corpora.storage.index_cache import Step
+from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
 VERSION = 3
@@ -40,7 +42,7 @@ _NEAR = 1e-5
 """An upper bound on the difference of float32 inner products of one query with equal vectors."""
 
 
-class DenseSource(ChunkedSource):
+class DenseSource(IndexedSource):
     """The passages nearest to a query by inner product; cut like those of `bm25`.
 
     Every search with a non-blank query finds `k` passages, however distant; scores are -1 to 1. An `index`
@@ -53,32 +55,22 @@ class DenseSource(ChunkedSource):
     missing.
     """
 
-    kind = "dense"
+    kind, Options = "dense", VectorOptions
 
     def __init__(
         self,
         passages: Corpus | Iterable[Passage],
         embedder: Embedder,
         *,
-        index: str = "flat",
-        m: int = 32,
-        ef_construction: int = 200,
-        ef_search: int = 128,
-        chunk_size: int | None = None,
-        overlap: float = 0.0,
-        chunk_by: str = "text",
         home: Path | None = None,
+        **options: Any,
     ) -> None:
         require("faiss", "A source of kind 'dense'")
-        if index not in ("flat", "hnsw") or m < 2 or min(ef_construction, ef_search) < 1:
-            raise UsageError(
-                "A dense source needs index 'flat' or 'hnsw', m >= 2, ef_construction >= 1 and ef_search >= "
-                f"1, got {index!r}, {m}, {ef_construction} and {ef_search}."
-            )
-        graph = {"index": index, "m": m, "ef_construction": ef_construction, "ef_search": ef_search}
-        super().__init__(passages, chunk_size, overlap, chunk_by, embedder=embedder, home=home, **graph)
-        self.embedder, self._home = embedder, home
-        self._graph, self._ef_search = ((m, ef_construction), ef_search) if index == "hnsw" else ((0, 0), 0)
+        super().__init__(passages, home=home, **options | {"model": embedder.model})
+        self.embedder, graph = embedder, self.options
+        self._with = partial(DenseSource, self.corpus, embedder, home=home)
+        used = (graph.m, graph.ef_construction, graph.ef_search) if graph.index == "hnsw" else (0, 0, 0)
+        self._graph, self._ef_search = used[:2], used[2]
         self._made_of = {
             "embedder": embedder.fingerprint,
             "cut": self.cutting,
@@ -86,11 +78,16 @@ class DenseSource(ChunkedSource):
             "graph": self._graph,
         }
         self.fingerprint = digest([self.kind, self.corpus.fingerprint, self._made_of, self._ef_search])
-        self._opened: tuple[Any, NDArray[np.int64], NDArray[np.int64]] | None = None
 
-    def __repr__(self) -> str:
-        size = quantity(len(self.corpus.passages), "passage")
-        return describe(type(self).__name__, size, model=self.embedder.model, chunk_size=self.chunk_size)
+    @classmethod
+    def of(cls, inputs: SourceInputs, options: dict[str, Any]) -> Source:
+        """Builds the source over the passages of `inputs`, with the embedder that `model` names; no model is
+        loaded.
+        """
+        model = str(options.get("model", DEFAULT))
+        folder = inputs.resolve(model)
+        embedder = embed.make(str(folder) if folder.is_dir() else model)
+        return cls(inputs.passages, embedder, **options)
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Returns at most `k` hits, best first, ties by passage id; `()` for a blank query.
@@ -99,40 +96,28 @@ class DenseSource(ChunkedSource):
         """
         return await asyncio.to_thread(self._search, query, k) if k > 0 and query.strip() else ()
 
-    def build(self, progress: Progress | None = None) -> IndexFolder:
-        """Returns the index on disk, built if it is missing. Raises SourceError."""
-        return open_or_build(
-            self.kind,
-            self.corpus.fingerprint,
-            self._made_of,
-            self._write,
-            home=self._home,
-            total=len(self.passages),
-            progress=progress,
-        )
-
     def with_embedder(self, embedder: Embedder) -> DenseSource:
         """Returns the same corpus, cut in the same way, searched with `embedder`."""
-        return self._with(embedder=embedder)
+        return DenseSource(self.corpus, embedder, home=self.home, **self.options.explicit)
 
     def _search(self, query: str, k: int) -> tuple[Hit, ...]:
-        with self._lock:
-            self._opened = self._opened or self._open()
-        index, positions, starts = self._opened
+        index, positions, starts = self.opened()
         (vector,) = self.embedder.embed([self.embedder.query_prefix + query])
         rows, scores = nearest(index, vector, k, self._ef_search)
-        hits = [
-            Hit(self.passages[int(position)], float(score))
-            for row, score in zip(rows, scores, strict=True)
-            for position in positions[starts[row] : starts[row + 1]]
-        ]
-        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k])
+        return best_first(
+            (
+                Hit(self.passages[int(position)], float(score))
+                for row, score in zip(rows, scores, strict=True)
+                for position in positions[starts[row] : starts[row + 1]]
+            ),
+            k,
+        )
 
-    def _open(self) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
+    def _open(self, folder: Path) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
         """Returns the index, and the positions of the passages of row n at `positions[starts[n]:starts[n +
         1]]`.
         """
-        faiss, folder = _faiss(), self.build().path
+        faiss = _faiss()
         try:
             index = faiss.read_index(str(folder / _FILE), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
@@ -164,10 +149,8 @@ class DenseSource(ChunkedSource):
         threads, groups = faiss.omp_get_max_threads(), list(rows.values())
         for start in range(0, len(groups), BLOCK):
             block = groups[start : start + BLOCK]
-            firsts = (self.passages[group[0]] for group in block)
-            vectors = self.embedder.embed(
-                [self.embedder.passage_prefix + passage_text(first) for first in firsts]
-            )
+            texts = [passage_text(self.passages[group[0]]) for group in block]
+            vectors = self.embedder.embed([self.embedder.passage_prefix + text for text in texts])
             if vectors.shape != (len(block), dimensions) or not np.isfinite(vectors).all():
                 raise SourceError(
                     f"The embedder {self.embedder.model!r} gave an array of shape {vectors.shape} for "
