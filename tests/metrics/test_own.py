@@ -121,16 +121,6 @@ def test_own_metric_without_a_score_is_a_failure_of_its_question(folder: Path) -
     assert "'my_metrics:partly' gave None" in failures["baseline"]["reasons"][0]["reason"]
 
 
-def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
-    assert compiled(folder).test["my_metrics:score"].mean == pytest.approx(0.5)
-    other = folder / "other"
-    other.mkdir()
-    for file in ("questions.jsonl", "corpus.jsonl", "recipe.toml"):
-        (other / file).write_bytes((folder / file).read_bytes())
-    (other / "my_metrics.py").write_text("def score(prediction, question):\n    return 0.25\n", "utf-8")
-    assert compiled(other).test["my_metrics:score"].mean == pytest.approx(0.25)
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "says"),
     [

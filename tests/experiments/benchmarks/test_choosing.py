@@ -90,19 +90,3 @@ def test_the_command_appends_rows_and_skips_those_that_are_there(
     run_main(monkeypatch, "--report", str(out), "--summary", str(tmp_path / "summary.csv"))
     assert "| halving2, risk 0.15 | 2 |" in capsys.readouterr().out
     assert (tmp_path / "summary.csv").read_text("utf-8").startswith("run,source,budget")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "--rows names the file"),
-        (["--rows", "rows", "--searches", "nobody"], "No search is called 'nobody'; known: "),
-        (["--rows", "rows", "--sources", "smooth"], "'smooth' is closed"),
-        (["--rows", "rows", "--tables", "nowhere"], "No folder in nowhere holds a grid"),
-    ],
-)
-def test_wrong_arguments_get_one_sentence(
-    arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit, match=sentence):
-        run_main(monkeypatch, *arguments)

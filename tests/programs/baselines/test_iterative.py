@@ -76,9 +76,6 @@ def notes(prediction: Any) -> list[str]:
     return [event.about for event in prediction.trace if isinstance(event, Note)]
 
 
-# Shared by all: sampling, layout, demonstrations, chunks.
-
-
 # How the answer is worded.
 
 FINISH: dict[str, Callable[[str], dict[str, str]]] = {
@@ -130,15 +127,6 @@ def test_an_answer_that_is_no_option_is_asked_for_again_and_shown(
 
 
 # CoT
-
-
-def test_cot_reasons_and_answers_in_one_call() -> None:
-    target = ScriptedTarget([{"reasoning": "It is in France.", "answer": "Paris"}])
-    prediction = build_program("cot", target, {})(question="Capital?")
-    assert (prediction.answer, prediction.passages, prediction.counters["lm_calls"]) == ("Paris", (), 1)
-    schema = target.requests[0].schema
-    assert schema is not None
-    assert list(schema["properties"]) == ["reasoning", "answer"]
 
 
 def test_cot_gives_its_whole_output_when_that_is_scored() -> None:
@@ -420,6 +408,3 @@ def test_nothing_is_no_answer(id: str, word: str) -> None:
 def test_an_answer_that_holds_the_word_is_one(id: str) -> None:
     target = ScriptedTarget([FINISH[id]("None of the above")])
     assert build_program(id, target)(question="Which?").answer == "None of the above"
-
-
-# What Self-Ask's reader and steps are told and shown.
