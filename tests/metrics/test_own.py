@@ -16,7 +16,7 @@ from ragc.optimizers import compile as compiling
 from ragc.recipe import Recipe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.support.recipes import recipe_toml
+from tests.support.recipes import recipe_toml, write_files
 
 RECIPE = recipe_toml(
     search={"trials": 2, "knobs": ["top_k"]},
@@ -67,12 +67,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"id": f"q{n}", "question": f"What is {n}?", "answers": [f"A{n}"], "level": "easy"} for n in range(6)
     ]
     passages = [{"id": f"p{n}", "title": "", "text": f"What is {n}? It is A{n}."} for n in range(6)]
-    for name, items in (("questions", rows), ("corpus", passages)):
-        text = "\n".join(json.dumps(item) for item in items)
-        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8")
+    write_files(tmp_path, recipe=RECIPE, questions=rows, corpus=passages)
     (tmp_path / "my_metrics.py").write_text(METRIC, "utf-8")
     (tmp_path / "my_words.py").write_text("LONGEST = 10\n", "utf-8")
-    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
     return tmp_path
 
 

@@ -7,23 +7,13 @@ from typing import Any
 
 import pytest
 
+from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
-from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.support.sources import numbered_passages, numbered_source
-
-AT = "ragc.programs.baselines."
-METHODS = {
-    "cot": Method("cot", "", "", f"{AT}vanilla:Cot", CotKnobs),
-    "iter_retgen": Method("iter", "", "", f"{AT}vanilla:IterRetGen", IterRetGenKnobs, sources=("local",)),
-    "self_ask": Method("self_ask", "", "", f"{AT}react:SelfAsk", SelfAskKnobs, sources=("local",)),
-    "react": Method("react", "", "", f"{AT}react:React", ReactKnobs, sources=("local", "web")),
-    "vanilla_sources": Method("vanilla_sources", "", "", f"{AT}vanilla:VanillaSources", SourcesKnobs),
-}  # fmt: skip
 
 
 class Echo(ListSource):
@@ -45,7 +35,7 @@ def build_program(
         source_map = sources(Echo(numbered_passages("l", 9)) if id == "iter_retgen" else None)
     if id == "iter_retgen":  # its drafts are reasoned, which most of these tests are not about
         knobs = {"cot": False, **knobs}
-    return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
+    return method(id).build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
 
 
 def step(action: str, text: str, thought: str = "I wonder") -> dict[str, str]:
@@ -379,9 +369,7 @@ def test_vanilla_sources_shows_a_shared_passage_once() -> None:
 def test_iter_retgen_searches_with_a_reasoned_draft_by_default() -> None:
     replies = [{"reasoning": f"Ann built house {i}.", "answer": "Ann"} for i in range(3)]
     target = ScriptedTarget(replies)
-    program = METHODS["iter_retgen"].build(
-        Runtime({"main": target}, sources(Echo(numbered_passages("l", 9))))
-    )
+    program = method("iter_retgen").build(Runtime({"main": target}, sources(Echo(numbered_passages("l", 9)))))
     prediction = program(question="Whose house?")
     assert [query for _, query, _ in list_searches(prediction)] == [
         "Whose house?",

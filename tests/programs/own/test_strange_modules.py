@@ -258,38 +258,6 @@ def test_a_module_with_locks_and_globals_is_copied_with_predictors_of_its_own() 
     assert not mine.inner.answer.demos
 
 
-class Agent(dspy.Module):
-    most_calls = 8
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.note = dspy.Predict("text -> summary")
-        self.agent = dspy.ReAct(QA, tools=[self.look_up, add], max_iters=5)
-
-    def look_up(self, query: str) -> str:
-        """Find a passage."""
-        passages = dspy.Retrieve(k=1)(query).passages
-        return str(self.note(text=passages[0]).summary)
-
-    def forward(self, question: str) -> Any:
-        return self.agent(question=question)
-
-
-def add(first: int, second: int) -> int:
-    """Add two numbers."""
-    return first + second
-
-
-def test_an_agents_prompts_are_exported(tmp_path: Any) -> None:
-    from ragc.exports.write import export
-
-    program, _ = built(Agent)
-    exported = export(program, "all", tmp_path / "exports")
-    assert "openai-json" in exported.written
-    for reason in exported.refused.values():
-        assert "\n" not in reason
-
-
 class Parallel(Simple):
     most_calls = 9
 
