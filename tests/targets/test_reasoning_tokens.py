@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +20,7 @@ from ragc.targets.reasoning import BY_EFFORT, reasoning_of
 from tests.support.server import Thinker, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
 
-pytestmark = pytest.mark.usefixtures("only_our_key")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("only_our_key", "home")
 
 
 def grade(tokens: int = 24) -> ChatRequest:

@@ -152,27 +152,23 @@ def test_the_trace_of_calls_side_by_side_is_in_the_order_of_their_start() -> Non
     assert prediction.counters["lm_calls"] == 2
 
 
+def fail(question: str, fifth: BaseException) -> None:
+    faults = {"3": KeyError("missing"), "4": SystemExit(2), "5": fifth}
+    if error := faults.get(number_in(question)):
+        raise error
+
+
 class Fails(Simple):
     def forward(self, question: str) -> Any:
         reply = self.answer(question=question)
-        if number_in(question) == "3":
-            raise KeyError("missing")
-        if number_in(question) == "4":
-            raise SystemExit(2)
-        if number_in(question) == "5":
-            raise StopIteration
+        fail(question, StopIteration())
         return reply
 
 
 class FailsAwaited(Simple):
     async def aforward(self, question: str) -> Any:
         reply = await self.answer.acall(question=question)
-        if number_in(question) == "3":
-            raise KeyError("missing")
-        if number_in(question) == "4":
-            raise SystemExit(2)
-        if number_in(question) == "5":
-            raise asyncio.CancelledError
+        fail(question, asyncio.CancelledError())
         return reply
 
 
