@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from tests.examples import THOROUGH
 from tests.paths import ROOT, SRC
@@ -32,32 +32,6 @@ PATH = f"{SRC}{os.pathsep}{ROOT}"
 
 Stream = int | IO[bytes]
 """A file descriptor, an open file, or DEVNULL or PIPE of `subprocess`."""
-
-
-class Process(Protocol):
-    """What tests need of a process; `subprocess.Popen` has it."""
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def returncode(self) -> int | None: ...
-
-    def poll(self) -> int | None:
-        """The exit status; None while the process runs."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit status, once the process has ended. Raises subprocess.TimeoutExpired."""
-        ...
-
-    def communicate(self, *, timeout: float | None = None) -> tuple[str, str]:
-        """What the process wrote to stdout and stderr, once it has ended; needs PIPE for both."""
-        ...
-
-    def send_signal(self, sig: int) -> None:
-        """Send a signal."""
-        ...
 
 
 class ForkedProcess:
@@ -101,6 +75,10 @@ class ForkedProcess:
         """Send a signal; none to a process that has ended."""
         if self.poll() is None:
             os.kill(self.pid, sig)
+
+
+Process = subprocess.Popen[str] | ForkedProcess
+"""What tests use of a process is alike in both."""
 
 
 def environment_of(folder: Path | None = None, **more: str) -> dict[str, str]:

@@ -471,21 +471,6 @@ def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compile
     assert repr(ragc.compare(rows, rows)).endswith(f"rose=0, fell=0, by=em, {unchanged})")
 
 
-def test_a_trial_says_what_it_tried(compiled: ragc.Compiled) -> None:
-    from ragc.metrics.failures import Failures
-    from ragc.optimizers.candidates.space import Candidate
-    from ragc.optimizers.candidates.trial import TrialResult
-
-    candidate = Candidate({"top_k": 3}, demos=2)
-    trial = TrialResult(
-        4, candidate, ({"em": 1.0},) * 9, (0.5,), False, {}, Failures.among(["", "unreadable"])
-    )
-    assert repr(trial) == (
-        "TrialResult(4, 2 demonstrations, set 0, values=0.500, questions=9, stopped=early, failures=1, "
-        "top_k=3)"
-    )
-
-
 def test_no_description_is_long_or_tells_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "hidden-by-its-name")
     text = describe("Thing", "x" * 1000, url="http://me:secret@host/", key=KEY, own="hidden-by-its-name")
@@ -496,10 +481,3 @@ def test_no_description_is_long_or_tells_a_secret(monkeypatch: pytest.MonkeyPatc
     program.predictors()[0].demos = [{"question": "q" * 5000, "answer": "a"}] * 3
     assert len(repr(program)) <= WHOLE
     assert "demos=3" in repr(program)
-
-
-@pytest.mark.parametrize("old", [{"base": "x"}, {"trust_targets": True}, {"trust_code": True}])
-def test_access_is_one_argument(tmp_path: Path, old: dict[str, Any]) -> None:
-    for open_it in (ragc.load, ragc.evaluate, ragc.study_status, ragc.report):
-        with pytest.raises(TypeError, match="unexpected keyword argument"):
-            open_it(tmp_path, **old)

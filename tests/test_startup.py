@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from ragc.cli.commands import COMMANDS
-from ragc.cli.main import module_of
 from tests.paths import ROOT
 
 HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp", "pydantic")
@@ -45,17 +44,6 @@ def test_help_and_lists_import_no_heavy_library(arguments: list[str]) -> None:
     done = run("-c", PROGRAM % (HEAVY,), *arguments)
     assert (done.returncode, done.stderr.strip()) == (0, "imported:")
     assert done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "loaded"),
-    [(["--help"], []), (["compile", "--help"], ["compile"]), (["list", "programs"], ["list"])],
-    ids=" ".join,
-)
-def test_only_the_file_of_the_command_is_imported(arguments: list[str], loaded: list[str]) -> None:
-    done = run("-c", PROGRAM % ([module_of(name) for name in COMMANDS],), *arguments)
-    expected = ["imported:", *(module_of(name) for name in loaded)]
-    assert (done.returncode, done.stderr.split()) == (0, expected)
 
 
 def test_every_command_has_a_file_and_every_file_a_command() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 import ragc as library
 from tests import processes
+from tests.examples import thorough
 from tests.support.loopback import MODEL, Loopback
 from tests.support.loopback_world import write_data
 from tests.support.recipes import recipe_toml, vllm
@@ -64,3 +67,18 @@ def test_a_grid_is_planned_recorded_and_shown(folder: Path, server: Loopback) ->
     grid = library.read_grid(folder / "grids/recipe", folder / "more")
     assert grid.complete
     assert [one["query_pos"] for one in grid.settings] == ["before"] * 4 + ["after"]
+
+
+@thorough
+def test_a_grid_that_was_killed_goes_on_and_asks_little_again(folder: Path, server: Loopback) -> None:
+    command, environment = ["-m", "ragc", "grid", "recipe.toml"], processes.environment_of(folder)
+    process = processes.start(command, cwd=folder, environment=environment)
+    deadline = time.monotonic() + 60
+    while server.answer_count < 30 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert not library.read_grid(folder / "grids/recipe").complete
+    assert run(folder, "recipe.toml")[0] == 0
+    assert library.read_grid(folder / "grids/recipe").complete
+    assert server.log.repeats <= 4  # what was on its way when it was killed

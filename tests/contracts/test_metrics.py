@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragc.metrics import retrieval, rouge
 from tests.examples import examples
 from tests.support.embedders import WordEmbedder
 from tests.support.kinds import (
@@ -208,3 +210,21 @@ def test_what_a_judge_says_and_nobody_can_read_is_counted_and_no_right_answer(me
     if judge.calls:
         assert score in (None, 0.0, -1.0) or metric.id == "crag_halluc"
         assert spent.dropped == judge.calls
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "says"),
+    [
+        ("rougeLsum", "rouge_score", r'ROUGE needs rouge_score.*pip install "ragc\[metrics\]"'),
+        ("rqrag_f1", "ftfy", r'RQ-RAG\'s F1 needs ftfy.*pip install "ragc\[metrics\]"'),
+        ("mrr", "pytrec_eval", "pip install pytrec-eval-terrier"),
+    ],
+)
+def test_without_its_library_a_metric_says_what_to_install(
+    name: str, library: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    rouge._scorer.cache_clear()
+    retrieval._trec_score.cache_clear()
+    with pytest.raises(UsageError, match=says):
+        scored(metrics.get(name))

@@ -24,8 +24,8 @@ from ragc.exports.write import export
 from ragc.programs import method
 from ragc.prompts.model import Case, ExportedProgram
 from ragc.targets.wire import body_of
-from tests.exports.common import build_program, draw_program, inputs_for
-from tests.exports.formats.baml_runs import draw_values, wired
+from tests.exports.common import build_program, capture_messages, draw_program, inputs_for
+from tests.exports.formats.baml_runs import draw_values
 from tests.support.server import completion, in_order, serving
 
 HOME = os.environ.get("RAGC_NODE_MODULES", "")
@@ -83,7 +83,9 @@ def exported_with_cases(id: str) -> tuple[ExportedProgram, dict[str, list[Any]]]
     for prompt in out:
         each = draw_values(inputs_for(prompt), -(-EACH // len(out.prompts)))
         cases += [Case(f"{prompt.name} {n}", prompt.name, inputs) for n, inputs in enumerate(each)]
-        expected[prompt.name] = [[list(m) for m in wired(program, prompt.name, inputs)] for inputs in each]
+        expected[prompt.name] = [
+            [list(m) for m in capture_messages(program, prompt.name, inputs)] for inputs in each
+        ]
     return replace(out, cases=tuple(cases)), expected
 
 

@@ -185,6 +185,18 @@ def test_rows_are_sorted_by_the_heads_of_their_columns(tab: Browser, pages: dict
     assert questions == sorted(questions)
 
 
+def test_trials_are_sorted_by_keyboard(tab: Browser, pages: dict[str, Path]) -> None:
+    see(tab, pages["study"])
+    tab.run("document.getElementById('trials').open = true")
+    tab.run("document.querySelectorAll('#trials thead th')[2].querySelector('button').focus()")
+    for order in ("ascending", "descending"):
+        tab.press("Enter")
+        assert get(tab, "document.querySelectorAll('#trials thead th')[2].ariaSort") == order
+        rows = "[...document.querySelectorAll('#trials tbody tr')]"
+        column = get(tab, f"{rows}.map((row) => +row.cells[2].dataset.value)")
+        assert column == sorted(column, reverse=order == "descending")
+
+
 def test_rows_are_filtered_by_change_outcome_and_words(tab: Browser, pages: dict[str, Path]) -> None:
     see(tab, pages["runs"])
     assert text(tab, COUNT) == "12 questions"

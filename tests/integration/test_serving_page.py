@@ -143,6 +143,20 @@ def test_the_policy_stops_scripts_styles_and_requests_that_are_not_the_page_s(
         assert "Content Security Policy" in " ".join(tab.console())
 
 
+def test_a_huge_text_is_shown_in_part_until_all_is_asked_for(tab: Browser, serve: Callable[..., Any]) -> None:
+    with serve(freely()) as served:
+        visit(tab, served)
+        tab.run("document.getElementById('question').value = arguments[0]", "<i>x</i> " * 9_000)
+        ask(tab, "Lamp?")
+        done(tab)
+        tab.run("document.querySelector('#prompts details').open = true")
+        tab.wait("document.querySelector('#prompts pre:has(+ button)')?.textContent.length === 20000")
+        tab.run("document.querySelector('#prompts pre + button').click()")
+        tab.wait(
+            "[...document.querySelectorAll('#prompts pre')].some((one) => one.textContent.length > 81000)"
+        )
+
+
 def test_steps_and_text_arrive_while_the_model_writes_and_escape_stops_it(
     tab: Browser, serve: Callable[..., Any]
 ) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from tests import processes
 from tests.laws.features import Feature
+from tests.support.loopback import MODEL
 from tests.support.loopback_world import write_data
 from tests.support.names import BEST, COMMAND, RESUME, RUN, STUDIES, environment, price
-from tests.support.priced_provider import MODEL, Account, PricedProvider
+from tests.support.priced_provider import Account, PricedProvider
 from tests.support.rows import read_rows, write_rows
 
 ACCOUNT = "laws"

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 import shlex
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from tests.support import names
 from tests.support.loopback import MODEL, Loopback
 from tests.support.loopback_world import write_data
 from tests.support.recipes import recipe_toml, vllm
+from tests.support.server import Answer, Asked, Visit, failing, serving
 
 SECRET = "sk-0123456789abcdef0123456789abcdef"
 KEY = "OPENAI_API_KEY"
@@ -35,34 +33,16 @@ _PLACEHOLDER = re.compile(r"\{([A-Z_]+)\}")
 _KNOWN = re.compile(r"Known: .*")
 
 
-class Refusing(BaseHTTPRequestHandler):
-    """Answers `/STATUS/...` with that status."""
-
-    def do_GET(self) -> None:
-        body = json.dumps({"error": {"message": f"refused with {SECRET}"}}).encode()
-        self.send_response(int(self.path.split("/")[1]))
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.do_GET()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @contextmanager
 def refusing_server() -> Iterator[str]:
     """Yields the address of a server that refuses with the status in the path."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+
+    def refuse(asked: Asked | Visit) -> Answer:
+        return failing(int(asked.path.split("/")[1]), f"refused with {SECRET}")
+
+    with serving(refuse) as server:
+        server.pages[""] = refuse
+        yield server.base
 
 
 @dataclass

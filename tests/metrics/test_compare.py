@@ -12,8 +12,6 @@ import pytest
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.metrics.compare import compare
 from ragc.metrics.runs import ScoredRun, of_rows, read
-from ragc.records import Question
-from ragc.task.answering import Row
 from tests.support.rows import write_rows
 
 
@@ -33,20 +31,6 @@ def row(
 
 OLD = [row(i, "blue", em=0.0, f1=0.1, tokens=100.0 + i) for i in range(12)]
 NEW = [row(i, "red", em=1.0, f1=0.6, tokens=50.0) for i in range(12)]
-
-
-def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    question = Question("q1", "Which colour?", ("red",))
-    rows = [Row(question, "a\u2028b", (), {"em": 0.0, "recall@5": None}, {"tokens": 7}).to_json()]
-    run = read(write_rows(tmp_path / "old.jsonl", rows))
-    answered = run.answered["q1"]
-    assert (answered.question, answered.answers, answered.prediction) == (
-        question.question,
-        question.answers,
-        "a\u2028b",
-    )
-    assert run.scores("recall@5") == {"q1": None}
-    assert run == of_rows("old", rows)
 
 
 def test_the_better_run_is_shown_and_the_cheaper_one_too(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ragc.optimizers import compile as compiling
 from ragc.recipe import Recipe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.support.recipes import recipe_toml
+from tests.support.recipes import recipe_toml, write_files
 
 RECIPE = recipe_toml(
     search={"trials": 2, "knobs": ["top_k"]},
@@ -67,12 +67,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"id": f"q{n}", "question": f"What is {n}?", "answers": [f"A{n}"], "level": "easy"} for n in range(6)
     ]
     passages = [{"id": f"p{n}", "title": "", "text": f"What is {n}? It is A{n}."} for n in range(6)]
-    for name, items in (("questions", rows), ("corpus", passages)):
-        text = "\n".join(json.dumps(item) for item in items)
-        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8")
+    write_files(tmp_path, recipe=RECIPE, questions=rows, corpus=passages)
     (tmp_path / "my_metrics.py").write_text(METRIC, "utf-8")
     (tmp_path / "my_words.py").write_text("LONGEST = 10\n", "utf-8")
-    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
     return tmp_path
 
 
@@ -119,16 +116,6 @@ def test_own_metric_without_a_score_is_a_failure_of_its_question(folder: Path) -
     assert failures["baseline"]["kinds"] == {"unscored": failures["baseline"]["n"]}
     assert 3 <= failures["baseline"]["n"] <= 4
     assert "'my_metrics:partly' gave None" in failures["baseline"]["reasons"][0]["reason"]
-
-
-def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
-    assert compiled(folder).test["my_metrics:score"].mean == pytest.approx(0.5)
-    other = folder / "other"
-    other.mkdir()
-    for file in ("questions.jsonl", "corpus.jsonl", "recipe.toml"):
-        (other / file).write_bytes((folder / file).read_bytes())
-    (other / "my_metrics.py").write_text("def score(prediction, question):\n    return 0.25\n", "utf-8")
-    assert compiled(other).test["my_metrics:score"].mean == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from math import log2
 
@@ -65,14 +64,6 @@ def test_hand_computed_scores(metric: str, retrieved: str, gold: str, expected: 
 def test_a_cut_may_lie_behind_the_last_passage(k: int) -> None:
     assert value(f"recall@{k}", "xab", "ab") == 1.0
     assert value(f"precision@{k}", "ab", "ab") == pytest.approx(2 / k, abs=1e-12)
-
-
-def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    sys.modules["ragc.metrics.retrieval"]._trec_score.cache_clear()
-    monkeypatch.setitem(sys.modules, "pytrec_eval", None)
-    with pytest.raises(UsageError, match="pip install pytrec-eval-terrier"):
-        value("mrr", "a", "a")
-    assert value("mrr", "a", "") is None
 
 
 @given(metrics, ids, golds)

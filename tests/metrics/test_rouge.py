@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.errors import UsageError
 from ragc.metrics.base import Outcome
 from ragc.metrics.rouge import METRICS, references_of, rouge, rouge_lsum
 from tests.paths import SHARED_DATA
@@ -78,14 +76,6 @@ def test_long_answers_are_the_references_where_there_are_any() -> None:
 @given(st.lists(st.sampled_from(["cat", "dogs", "ran", "b"]), min_size=2, max_size=6).map(" ".join))
 def test_a_reference_repeated_word_for_word_scores_1(text: str) -> None:
     assert [metric.score(Outcome(text, ("x y", text))) for metric in METRICS] == pytest.approx([1.0] * 4)
-
-
-def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["ragc.metrics.rouge"]
-    monkeypatch.setitem(sys.modules, "rouge_score", None)
-    monkeypatch.setattr(module, "_scorer", module._scorer.__wrapped__)
-    with pytest.raises(UsageError, match=r'ROUGE needs rouge_score.*pip install "ragc\[metrics\]"'):
-        rouge_lsum("x", ["x"])
 
 
 @pytest.mark.skipif(not LABELLED.is_file(), reason="the scores of SlimPLM are not beside the repository")

@@ -95,11 +95,3 @@ def test_every_layout_shows_every_text_of_the_wording(entry: Method) -> None:
                 for info in call.signature.fields.values():
                     desc = info.json_schema_extra["desc"]
                     assert desc.startswith("${") or desc in system, name
-
-
-@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-def test_no_call_is_left_with_the_text_of_the_other_wording(entry: Method) -> None:
-    full, brief = (entry.build(runtime(entry, {}), {"wording": wording}) for wording in ("full", "brief"))
-    for (name, long), (_, short) in zip(full.named_predictors(), brief.named_predictors(), strict=True):
-        assert len(long.signature.instructions) > len(short.signature.instructions), name
-        assert list(long.signature.fields) == list(short.signature.fields), name

@@ -414,11 +414,16 @@ def test_each_flag_allows_its_own_part_only(
     assert server.seen == []
 
 
-def test_an_edited_directory_is_one_from_elsewhere(
-    tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def own(tmp_path: Path, server: Recorded) -> Path:
+    """What was compiled here, with a target at `server`."""
     table = target_table(kind="vllm", model="echo", base_url=server.url)
-    own = compiled_directory(tmp_path / "origin", tmp_path / "own", table)
+    return compiled_directory(tmp_path / "origin", tmp_path / "own", table)
+
+
+def test_an_edited_directory_is_one_from_elsewhere(
+    tmp_path: Path, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(capsys, "ask", own, QUESTION)[0] == 0
     for name in trust_record.DIGESTED:
         edited = tmp_path / f"edited {name}"
@@ -430,13 +435,10 @@ def test_an_edited_directory_is_one_from_elsewhere(
 
 
 def test_where_its_run_says_that_paths_lead_is_not_believed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], server: Recorded
+    tmp_path: Path, own: Path, capsys: pytest.CaptureFixture[str], server: Recorded
 ) -> None:
     outside = tmp_path / "outside"
     write_data(outside)
-    own = compiled_directory(
-        tmp_path / "origin", tmp_path / "own", target_table(kind="vllm", model="echo", base_url=server.url)
-    )
     (outside / "corpus.jsonl").write_text('{"id": "x", "title": "X", "text": "The mug is secret."}\n')
     for directory in (own, foreign_directory(tmp_path)):
         (directory / "run.json").write_text(json.dumps({"base": str(outside)}))
@@ -447,9 +449,7 @@ def test_where_its_run_says_that_paths_lead_is_not_believed(
         assert "secret" not in out
 
 
-def test_what_was_read_is_what_runs_though_the_files_change(tmp_path: Path, server: Recorded) -> None:
-    table = target_table(kind="vllm", model="echo", base_url=server.url)
-    own = compiled_directory(tmp_path / "origin", tmp_path / "own", table)
+def test_what_was_read_is_what_runs_though_the_files_change(own: Path, server: Recorded) -> None:
     program = ragc.load(own)
     evil = target_table(kind="vllm", model="echo", base_url=server.url, api_key_env=VARIABLE)
     (own / "recipe.toml").write_text(RECIPE + evil)
@@ -486,10 +486,8 @@ def pipe_at(path: Path) -> None:
     ],
 )
 def test_a_damaged_entry_is_none(
-    damage: Callable[[Path], object], tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+    damage: Callable[[Path], object], own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = target_table(kind="vllm", model="echo", base_url=server.url)
-    own = compiled_directory(tmp_path / "origin", tmp_path / "own", table)
     damage(record_of(own))
     assert_refused(run(capsys, "ask", own, QUESTION), own, "targets.main.base_url")
 

@@ -24,8 +24,9 @@ from typing import Any
 from unittest import mock
 
 from ragc.targets.prices import Price
+from tests.support.loopback import MODEL
 from tests.support.loopback_world import write_data
-from tests.support.priced_provider import MODEL, Account, PricedProvider
+from tests.support.priced_provider import Account, PricedProvider
 
 PROGRAMS = ("vanilla", "vanilla", "no_retrieval", "self_ask", "cot")
 ENDED = "ended"

@@ -7,11 +7,6 @@ from typing import Any
 COLOURS = ("red", "green", "blue", "black", "white")
 
 
-def split_at(train: int, dev: int, n: int) -> str:
-    """Returns the split of question `n`, of which the first are `train` and the next `dev`."""
-    return "train" if n < train else "dev" if n < train + dev else "test"
-
-
 def colour_questions(n: int, train: int, dev: int) -> list[dict[str, Any]]:
     """Returns a question about each of `n` things, the rest of them in the split test."""
     return [
@@ -20,7 +15,7 @@ def colour_questions(n: int, train: int, dev: int) -> list[dict[str, Any]]:
             "question": f"What colour is thing number{i}?",
             "answers": [COLOURS[i % 5]],
             "gold_ids": [f"d{i}"],
-            "split": split_at(train, dev, i),
+            "split": "train" if i < train else "dev" if i < train + dev else "test",
         }
         for i in range(n)
     ]

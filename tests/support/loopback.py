@@ -18,11 +18,11 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from aiohttp import web
@@ -49,7 +49,48 @@ base_url = "%s"
 Answer = Callable[[Mapping[str, Any]], str]
 
 
-class Loopback:
+class ThreadedServer:
+    """A server of `routes` in a thread of this process, while the block `with` runs; 0 takes a free port."""
+
+    def __init__(self, routes: Sequence[web.RouteDef], port: int = 0) -> None:
+        self.port = port
+        self._routes = routes
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._ready = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(30):
+            raise RuntimeError("the server did not start within 30 s")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        app = web.Application(client_max_size=2**26)
+        app.add_routes(self._routes)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._loop.run_until_complete(self._start())
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._runner.cleanup())
+        self._loop.close()
+
+    async def _start(self) -> None:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self.port = self._runner.addresses[0][1]
+
+
+CARD = {"object": "list", "data": [{"id": MODEL, "object": "model", "max_model_len": 32768}]}
+"""The models that a server has."""
+
+
+class Loopback(ThreadedServer):
     """A server in a thread of this process: `with Loopback() as server: server.url`.
 
     `latency_s` is how long every completion takes, `answer` makes the text of the reply from the body. An
@@ -57,23 +98,21 @@ class Loopback:
     """
 
     def __init__(self, *, latency_s: float = 0.05, answer: Answer = reply, port: int = 0) -> None:
-        self.latency_s, self.answer, self.port = latency_s, answer, port
+        self.latency_s, self.answer = latency_s, answer
         self.log = Log()
-        self.url = ""
         self._flying = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._ready = threading.Event()
+        routes = [
+            web.get("/v1/models", self._models),
+            web.post("/v1/chat/completions", self._complete),
+            web.get("/log", self._send_log),
+            web.post("/reset", self._forget),
+        ]
+        super().__init__(routes, port)
 
-    def __enter__(self) -> Loopback:
-        self._thread.start()
-        if not self._ready.wait(30):
-            raise RuntimeError("the loopback server did not start within 30 s")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+    @property
+    def url(self) -> str:
+        """The base URL of the API."""
+        return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def answer_count(self) -> int:
@@ -84,33 +123,8 @@ class Loopback:
         """Forget what was asked."""
         self.log = Log()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=0.1)
-        self._loop.run_until_complete(self._start(runner))
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
-
-    async def _start(self, runner: web.AppRunner) -> None:
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-
-    def _app(self) -> web.Application:
-        app = web.Application(client_max_size=2**26)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/chat/completions", self._complete)
-        app.router.add_get("/log", self._send_log)
-        app.router.add_post("/reset", self._forget)
-        return app
-
     async def _models(self, request: web.Request) -> web.Response:
-        card = {"id": MODEL, "object": "model", "max_model_len": 32768}
-        return web.json_response({"object": "list", "data": [card]})
+        return web.json_response(CARD)
 
     async def _send_log(self, request: web.Request) -> web.Response:
         return web.json_response(self.log.to_json())

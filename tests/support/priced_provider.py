@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,9 +23,9 @@ from aiohttp import web
 
 from ragc.targets.base import Usage
 from ragc.targets.prices import Price
+from tests.support.loopback import CARD, MODEL, ThreadedServer
 from tests.support.loopback_world import reply
 
-MODEL = "loopback"
 LATENCY_S = 0.003
 
 FAULTS = ("refused", "lost", "broken", "failed", "unreadable", "empty")
@@ -69,7 +68,7 @@ class Account:
         self.usd += self.price.usd(usage)
 
 
-class PricedProvider:
+class PricedProvider(ThreadedServer):
     """The server, in a thread of this process: `with PricedProvider() as provider: provider.url("a")`.
 
     Each account has an address of its own.
@@ -77,36 +76,16 @@ class PricedProvider:
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
-        self.port = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._ready = threading.Event()
-
-    def __enter__(self) -> PricedProvider:
-        self._thread.start()
-        if not self._ready.wait(30):
-            raise RuntimeError("the provider did not start within 30 s")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        at = "/{name}/v1"
+        routes = [
+            web.get(f"{at}/models", self._models),
+            web.post(f"{at}/chat/completions", self._complete),
+        ]
+        super().__init__(routes)
 
     def url(self, name: str) -> str:
         """The base URL of the account `name`."""
         return f"http://127.0.0.1:{self.port}/{name}/v1"
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application(client_max_size=2**26)
-        app.router.add_get("/{name}/v1/models", self._models)
-        app.router.add_post("/{name}/v1/chat/completions", self._complete)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        self._loop.run_until_complete(self._start(runner))
-        self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
 
     def wait_until_left(self) -> None:
         """Waits until no client is connected: what a killed one had sent is then read, and counted."""
@@ -116,18 +95,10 @@ class PricedProvider:
             time.sleep(0.005)
         raise TimeoutError("a client of the provider is still connected")
 
-    async def _start(self, runner: web.AppRunner) -> None:
-        self._runner = runner
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
-
     async def _models(self, request: web.Request) -> web.Response:
         if self.accounts[request.match_info["name"]].down:
             return _break_off(request)
-        card = {"id": MODEL, "object": "model", "max_model_len": 32768}
-        return web.json_response({"object": "list", "data": [card]})
+        return web.json_response(CARD)
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         account = self.accounts[request.match_info["name"]]

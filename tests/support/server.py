@@ -22,11 +22,12 @@ MODEL = "gpt-4o-mini"
 
 @dataclass(frozen=True)
 class Asked:
-    """One completion that was asked for: how many were before it, its last message, its body and headers."""
+    """A completion that was asked for: how many came before it, its last message, body, path and headers."""
 
     number: int
     text: str
     body: dict[str, Any]
+    path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -295,7 +296,7 @@ class ScriptedServer:
             self.visits.append(Visit(path, headers))
             return await self._send(writer, self._page(self.visits[-1]), bodiless=method == "HEAD")
         body = json.loads(content)
-        request = Asked(len(self.requests), str(body["messages"][-1]["content"]), body, headers)
+        request = Asked(len(self.requests), str(body["messages"][-1]["content"]), body, path, headers)
         self.requests.append(request)
         if len(self.requests) >= self.together:
             self._gathered.set()

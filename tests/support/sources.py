@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from ragc.errors import SourceError
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.testing import ListSource
-
-
-class BrokenSource(ListSource):
-    """A source whose searches fail."""
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """Raises SourceError."""
-        raise SourceError("the index is gone")
 
 
 def numbered_source(prefix: str, n: int, text: str = "text") -> ListSource:

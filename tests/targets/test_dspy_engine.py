@@ -13,39 +13,21 @@ from ragc.core import event_loop
 from ragc.errors import BudgetExhausted, RequestRefused, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Reply, Sampling, Usage
 from ragc.targets.dspy_lm import as_lm, cause
+from ragc.testing import ScriptedTarget
 
 CHAT = "[[ ## answer ## ]]\nLima\n\n[[ ## completed ## ]]"
 
 
-class Scripted:
-    """A target that replays `replies`; a `complete` bound to it counts and keeps the requests."""
+class Scripted(ScriptedTarget):
+    """A target that replays `replies`, named as one of OpenAI's; it is asked on ragc's loop."""
 
-    name, model, identity, context_tokens, concurrency = "scripted", "org/gpt-5", "scripted", 4096, 4
-
-    def __init__(self, *replies: Reply | str | Exception, lacks: tuple[Capability, ...] = ()) -> None:
-        able: set[Capability] = {"schema", "logprobs", "seed"}
-        self.capabilities: frozenset[Capability] = frozenset(able - set(lacks))
-        self.replies = [Reply(r) if isinstance(r, str) else r for r in replies]
-        self.requests: list[ChatRequest] = []
-
-    async def open(self, progress: object = None) -> None: ...
-
-    async def aclose(self) -> None: ...
-
-    def count_tokens(self, text: str) -> int:
-        return len(text)
+    def __init__(self, *replies: Reply | str, lacks: tuple[Capability, ...] = ()) -> None:
+        able: tuple[Capability, ...] = ("schema", "logprobs", "seed")
+        super().__init__(replies, capabilities=[name for name in able if name not in lacks])
+        self.model = "org/gpt-5"
 
     async def complete(self, request: ChatRequest) -> Reply:
-        return await event_loop.on_loop(self._answer(request))
-
-    async def _answer(self, request: ChatRequest) -> Reply:
-        self.requests.append(request)
-        if not self.replies:
-            raise AssertionError(f"LM call {len(self.requests)} has no scripted reply")
-        reply = self.replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+        return await event_loop.on_loop(super().complete(request))
 
     def lm(self, **sampling: Any) -> dspy.LM:
         return as_lm(self.complete, self, sampling=Sampling(**sampling))
@@ -165,9 +147,14 @@ def test_blocking_calls_on_the_process_loop_are_refused() -> None:
     ],
 )
 def test_errors_keep_their_meaning_and_are_not_retried(raised: Exception, seen: type[Exception]) -> None:
-    target = Scripted(raised)
+    sent: list[ChatRequest] = []
+
+    async def fail(request: ChatRequest) -> Reply:
+        sent.append(request)
+        raise raised
+
     with pytest.raises(seen) as caught:
-        predict("question -> answer", target.lm(), question="x")
+        predict("question -> answer", as_lm(fail, Scripted()), question="x")
     assert cause(caught.value) is raised
-    assert len(target.requests) == 1
+    assert len(sent) == 1
     assert cause(ValueError()) is None

@@ -211,18 +211,6 @@ def test_thoughts_are_no_output_of_a_module_of_ones_own(way: Any) -> None:
     answer = "[[ ## answer ## ]]\nLima\n\n[[ ## completed ## ]]"
     with serving(Thinker(lambda request: answer, way, 20)) as server:
         lm = dspy.LM(f"openai/{MODEL}", api_base=server.url, api_key="sk-test", cache=False)
-        program = ragc.program(Asks(), main=lm, store=False)
+        program = ragc.program(dspy.Predict("question -> answer"), main=lm, store=False)
         prediction = program(question="Capital of Peru?")
     assert prediction.answer == "Lima"
-
-
-class Asks(dspy.Module):
-    """A module of a user's own: one call by DSPy's adapter."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ask = dspy.Predict("question -> answer")
-
-    def forward(self, question: str) -> dspy.Prediction:
-        prediction: dspy.Prediction = self.ask(question=question)
-        return prediction

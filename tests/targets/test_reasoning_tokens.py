@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,37 +17,10 @@ from ragc.targets.gateway import Gateway
 from ragc.targets.hosted import HostedTarget
 from ragc.targets.options import EFFORTS, HostedOptions, VllmOptions
 from ragc.targets.reasoning import BY_EFFORT, reasoning_of
-from tests.support.server import Answer, Asked, build_answer, serving
+from tests.support.server import Thinker, serving
 from tests.support.targets import KINDS, Waits, finished, target_of
 
-pytestmark = pytest.mark.usefixtures("only_our_key")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
-def thinker(tokens: int) -> Callable[[Asked], Answer]:
-    """A server whose model thinks for `tokens` tokens before it answers, and counts them."""
-
-    def script(request: Asked) -> Answer:
-        reply = json.loads(build_answer("yes").body)
-        limit = request.body.get("max_completion_tokens") or request.body["max_tokens"]
-        thought = min(tokens, limit)
-        reply["usage"] |= {
-            "completion_tokens": min(tokens + 3, limit),
-            "completion_tokens_details": {"reasoning_tokens": thought},
-        }
-        if tokens + 3 > limit:
-            reply["choices"][0] |= {
-                "finish_reason": "length",
-                "message": {"role": "assistant", "content": ""},
-            }
-        return Answer(json.dumps(reply).encode())
-
-    return script
+pytestmark = pytest.mark.usefixtures("only_our_key", "home")
 
 
 def grade(tokens: int = 24) -> ChatRequest:
@@ -71,7 +41,7 @@ def hosted(model: str, **options: Any) -> HostedTarget:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_short_limit_leaves_room_for_thoughts(kind: str) -> None:
-    with serving(thinker(400)) as server:
+    with serving(Thinker(lambda request: "yes", tokens=400, limit=True)) as server:
         gateway = Gateway(CallStore(None))
         plain, roomy = (
             target_of(kind, server.url, Waits(), **more) for more in ({}, {"thinking_tokens": 1000})
@@ -133,7 +103,7 @@ def test_embedded_room_is_declared_by_the_template() -> None:
 
 
 def test_room_that_takes_the_whole_context_is_refused() -> None:
-    with serving(thinker(0)) as server:
+    with serving() as server:
         target = target_of("vllm", server.url, Waits(), thinking_tokens=40_000)
         with pytest.raises(
             UsageError, match=r"thinking_tokens = 40000 leaves nothing .* holds 32768 tokens; lower it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,22 +9,6 @@ import pytest
 from experiments.benchmarks.beside import __main__ as beside
 from tests.examples import cases
 from tests.paths import ROOT
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["HEAD", "--only", "asked"], "there is no line 'asked'; the lines are typed, cached, "),
-        (["HEAD", "HEAD", "HEAD"], "at most two commits are compared"),
-    ],
-)
-def test_main_refuses_what_it_does_not_know(
-    words: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["beside", *words])
-    with pytest.raises(SystemExit):
-        beside.main()
-    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", cases(["cached", "question", "programs"], 1))

@@ -1,21 +1,15 @@
-"""The bench of searches: budgets that hold, settings that stand out, and rows that resume."""
+"""The bench of searches: budgets that hold, and settings that stand out."""
 
 from __future__ import annotations
-
-import json
-import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import optuna
 import pytest
 
-from experiments.benchmarks.search.choosing.__main__ import main
 from experiments.benchmarks.search.choosing.generator import GeneratedGrid, generated
 from experiments.benchmarks.search.choosing.peers import PEERS
 from experiments.benchmarks.search.choosing.proposers import PROPOSERS
-from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows
+from experiments.benchmarks.search.choosing.runs import peer_picks
 from experiments.benchmarks.search.choosing.worlds import World
 
 KNOWN = {kind.name: kind for kind in generated()}
@@ -61,48 +55,3 @@ def test_every_search_finds_a_setting_that_stands_out(name: str) -> None:
     picks = peer_picks(name, World(settings, 0, scores, scores.mean(1), scores.size), 1)
     assert picks["0.15"].setting == 9
     assert picks["1"].expected == pytest.approx(1.0)
-
-
-def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["choosing", *arguments])
-    main()
-
-
-def test_the_command_appends_rows_and_skips_those_that_are_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "rows" / "rows.jsonl"
-    command = ["--sources", "needle", "--searches", "halving2", f"screen{CUT}", "--budgets", ".1"]
-    command += ["--seeds", "2", "--rows", str(out)]
-    run_main(monkeypatch, *command)
-    rows = read_rows(out)
-    assert sorted((r["seed"], r["search"]) for r in rows) == [
-        (seed, name) for seed in range(2) for name in ("halving2", f"screen{CUT}")
-    ]
-    lines = out.read_text("utf-8").splitlines(keepends=True)
-    out.write_text("".join(lines[:2]) + lines[2][:40], "utf-8")
-    run_main(monkeypatch, *command)
-
-    def timeless(many: list[dict[str, Any]]) -> list[str]:
-        return sorted(json.dumps({**one, "seconds": 0}) for one in many)
-
-    assert timeless(read_rows(out)) == timeless(rows)
-    run_main(monkeypatch, "--report", str(out), "--summary", str(tmp_path / "summary.csv"))
-    assert "| halving2, risk 0.15 | 2 |" in capsys.readouterr().out
-    assert (tmp_path / "summary.csv").read_text("utf-8").startswith("run,source,budget")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "--rows names the file"),
-        (["--rows", "rows", "--searches", "nobody"], "No search is called 'nobody'; known: "),
-        (["--rows", "rows", "--sources", "smooth"], "'smooth' is closed"),
-        (["--rows", "rows", "--tables", "nowhere"], "No folder in nowhere holds a grid"),
-    ],
-)
-def test_wrong_arguments_get_one_sentence(
-    arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SystemExit, match=sentence):
-        run_main(monkeypatch, *arguments)

@@ -13,11 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ragc.exports.formats.baml import BLANKS, SPLIT, SPLITS, functions_of, inputs_of
-from ragc.programs.base import RagProgram
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
-from ragc.store.calls import CallStore
 from ragc.targets.base import Message
-from tests.exports.common import capture_messages, texts
+from tests.exports.common import texts
 
 ENV = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "none"}
 
@@ -71,12 +69,6 @@ class Baml:
             ENV,
         )
         return output.model_dump() if isinstance(output, pydantic.BaseModel) else output
-
-
-def wired(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
-    """The messages that are sent for `inputs`, though a prompt that reads the same was answered before."""
-    dict(program.named_predictors())[name].runtime.gateway.store = CallStore(None)
-    return capture_messages(program, name, inputs)
 
 
 def read_messages(body: Mapping[str, Any]) -> list[tuple[str, str]]:

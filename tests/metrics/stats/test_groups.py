@@ -17,10 +17,7 @@ from ragc.metrics.stats.resample import (
     verdict,
 )
 from tests.examples import thorough
-
-
-def harmonic(one: float, other: float) -> float:
-    return 2 * one * other / (one + other) if one + other else 0.0
+from tests.metrics.stats.test_resample import harmonic
 
 
 def clustered(

@@ -89,12 +89,6 @@ def test_few_differences_have_the_p_that_scipy_enumerates(gaps: list[float]) -> 
     assert result.p == pytest.approx(scipy_p(gaps))
 
 
-def test_five_wins_of_five_prove_nothing_and_six_do() -> None:
-    assert paired([0.0] * 5, [1.0] * 5, seed=0).p == 2 / 32
-    assert verdict(paired([0.0] * 5, [1.0] * 5, seed=0)) == "not shown to be better"
-    assert verdict(paired([0.0] * 6, [1.0] * 6, seed=0)) == "better"
-
-
 def test_equal_systems_are_not_shown_to_be_equal() -> None:
     result = paired([0.3] * 20, [0.3] * 20, seed=0)
     assert (result.diff, result.p, result.sd) == (0.0, 1.0, 0.0)
@@ -167,13 +161,6 @@ def test_without_an_effect_the_verdict_is_seldom_wrong() -> None:
 
 def harmonic(recall: float, precision: float) -> float:
     return 2 * recall * precision / (recall + precision) if recall + precision > 0 else 0.0
-
-
-def test_one_column_is_the_interval_of_its_mean() -> None:
-    column = [0.0] * 12 + [0.5] * 5 + [1.0] * 23
-    ours, alone = pooled_ci([column], float, seed=1), mean_ci(column, seed=1)
-    assert ours.mean == alone.mean
-    assert (ours.low, ours.high) == pytest.approx((alone.low, alone.high), abs=0.01)
 
 
 def test_the_figure_is_made_of_means_and_not_a_mean_of_figures() -> None:

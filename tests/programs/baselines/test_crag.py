@@ -106,12 +106,6 @@ def test_binary_searches_the_web_only_when_a_passage_is_irrelevant() -> None:
     assert target.steps == 3
 
 
-def test_another_role_may_grade() -> None:
-    main, proxy = ScriptedTarget([{"answer": "x"}]), ScriptedTarget(script_replies(grade={"points": 100}))
-    build_program(main, proxy=proxy, grader="proxy", top_k=2)(question="Q?")
-    assert (len(main.requests), len(proxy.requests)) == (1, 2)
-
-
 def test_unreadable_grades_are_neither_good_nor_bad_and_an_empty_query_is_dropped() -> None:
     target = ScriptedTarget(
         lambda request: (

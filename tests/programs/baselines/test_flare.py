@@ -107,22 +107,6 @@ def test_looks_up_the_whole_of_a_sentence_whose_reply_was_repaired() -> None:
     assert (prediction.counters["repairs"], prediction.counters["flare_sentences"]) == (1, 1)
 
 
-@pytest.mark.parametrize("layout", ["chat", "xml"])
-def test_reads_probabilities_in_layouts_that_are_not_json(layout: str) -> None:
-    frame = {
-        "chat": (
-            "[[ ## sentence ## ]]\n",
-            "\n\n[[ ## completed ## ]]",
-            "[[ ## answer ## ]]\nx\n\n[[ ## completed ## ]]",
-        ),
-        "xml": ("<sentence>", "</sentence>", "<answer>x</answer>"),
-    }[layout]
-    draft = tokens((frame[0], 0.001), ("The sentence", 0.9), (" 1901", 0.1), (frame[1], 0.001))
-    target = ScriptedTarget([draft, draft, frame[2]])
-    prediction = build_program(target, layout=layout, sentences=1)(question="Q?")
-    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "The sentence"]
-
-
 def test_keeps_its_draft_when_a_lookup_finds_nothing() -> None:
     target = ScriptedTarget(script_replies(sentence=sentence(("Maybe.", 0.1)), answer="x"))
     prediction = build_program(target, local=FailingSource(), sentences=1, finish="text")(question="Q?")

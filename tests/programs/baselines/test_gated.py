@@ -195,6 +195,3 @@ def test_a_gate_that_cannot_be_read_counts_as_a_need() -> None:
         1,
     )
     assert outcomes(prediction)[0].startswith("unreadable")
-
-
-# Both

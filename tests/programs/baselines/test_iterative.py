@@ -7,23 +7,13 @@ from typing import Any
 
 import pytest
 
+from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
-from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.support.sources import numbered_passages, numbered_source
-
-AT = "ragc.programs.baselines."
-METHODS = {
-    "cot": Method("cot", "", "", f"{AT}vanilla:Cot", CotKnobs),
-    "iter_retgen": Method("iter", "", "", f"{AT}vanilla:IterRetGen", IterRetGenKnobs, sources=("local",)),
-    "self_ask": Method("self_ask", "", "", f"{AT}react:SelfAsk", SelfAskKnobs, sources=("local",)),
-    "react": Method("react", "", "", f"{AT}react:React", ReactKnobs, sources=("local", "web")),
-    "vanilla_sources": Method("vanilla_sources", "", "", f"{AT}vanilla:VanillaSources", SourcesKnobs),
-}  # fmt: skip
 
 
 class Echo(ListSource):
@@ -45,7 +35,7 @@ def build_program(
         source_map = sources(Echo(numbered_passages("l", 9)) if id == "iter_retgen" else None)
     if id == "iter_retgen":  # its drafts are reasoned, which most of these tests are not about
         knobs = {"cot": False, **knobs}
-    return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
+    return method(id).build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
 
 
 def step(action: str, text: str, thought: str = "I wonder") -> dict[str, str]:
@@ -74,9 +64,6 @@ def list_searches(prediction: Any) -> list[tuple[str, str, int]]:
 
 def notes(prediction: Any) -> list[str]:
     return [event.about for event in prediction.trace if isinstance(event, Note)]
-
-
-# Shared by all: sampling, layout, demonstrations, chunks.
 
 
 # How the answer is worded.
@@ -130,15 +117,6 @@ def test_an_answer_that_is_no_option_is_asked_for_again_and_shown(
 
 
 # CoT
-
-
-def test_cot_reasons_and_answers_in_one_call() -> None:
-    target = ScriptedTarget([{"reasoning": "It is in France.", "answer": "Paris"}])
-    prediction = build_program("cot", target, {})(question="Capital?")
-    assert (prediction.answer, prediction.passages, prediction.counters["lm_calls"]) == ("Paris", (), 1)
-    schema = target.requests[0].schema
-    assert schema is not None
-    assert list(schema["properties"]) == ["reasoning", "answer"]
 
 
 def test_cot_gives_its_whole_output_when_that_is_scored() -> None:
@@ -391,9 +369,7 @@ def test_vanilla_sources_shows_a_shared_passage_once() -> None:
 def test_iter_retgen_searches_with_a_reasoned_draft_by_default() -> None:
     replies = [{"reasoning": f"Ann built house {i}.", "answer": "Ann"} for i in range(3)]
     target = ScriptedTarget(replies)
-    program = METHODS["iter_retgen"].build(
-        Runtime({"main": target}, sources(Echo(numbered_passages("l", 9))))
-    )
+    program = method("iter_retgen").build(Runtime({"main": target}, sources(Echo(numbered_passages("l", 9)))))
     prediction = program(question="Whose house?")
     assert [query for _, query, _ in list_searches(prediction)] == [
         "Whose house?",
@@ -420,6 +396,3 @@ def test_nothing_is_no_answer(id: str, word: str) -> None:
 def test_an_answer_that_holds_the_word_is_one(id: str) -> None:
     target = ScriptedTarget([FINISH[id]("None of the above")])
     assert build_program(id, target)(question="Which?").answer == "None of the above"
-
-
-# What Self-Ask's reader and steps are told and shown.

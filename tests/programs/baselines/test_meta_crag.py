@@ -6,7 +6,6 @@ from typing import Any
 
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.baselines.meta_crag import cut_to, sentences_of
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
@@ -55,14 +54,3 @@ def test_an_open_domain_asks_no_api() -> None:
     target = ScriptedTarget(SchemaReplies(fields={"domain": "open", "answer": "I don't know."}))
     reply = program(target, sources_used="kg")(question=QUESTION)
     assert (reply.answer, reply.passages) == ("I don't know", ())
-
-
-def test_facts_end_at_their_limit() -> None:
-    assert [p.text for p in cut_to(FACTS, 13)] == ["goals: 91", "city"]
-    assert cut_to(FACTS, 9) == (FACTS[0],)
-
-
-def test_sentences_keep_their_place_and_come_once() -> None:
-    page = Passage("p", "T", "One is here. Two is. One is here.", start=100)
-    cut = list(sentences_of([page], 200))
-    assert [(one.text, one.start) for one in cut] == [("One is here.", 100), ("Two is.", 113)]

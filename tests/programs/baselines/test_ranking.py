@@ -205,17 +205,6 @@ def test_llatrieval_ends_when_a_round_finds_nothing_new() -> None:
 
 
 @pytest.mark.parametrize("shots", [0, 1, 2])
-def test_the_answering_call_shows_as_many_demonstrations_as_asked_for(shots: int) -> None:
-    for most in (0, 1, 16):
-        target = ScriptedTarget(replying())
-        program = build_program("llatrieval", target, ListSource(passages(2)), icl_n=most, shots_answer=shots)
-        program.answer.demos = [{"question": "D?", "passages": ["x"], "answer": "y"}] * 3
-        program(question="Q?")
-        sent = next(r for r in target.requests if wants(r) == "answer")
-        assert len(sent.messages) == 2 + 2 * min(shots, most)
-
-
-@pytest.mark.parametrize("shots", [0, 1, 2])
 def test_the_verifying_call_is_shown_questions_with_answers_and_no_documents(shots: int) -> None:
     for most in (0, 1, 16):
         target = ScriptedTarget(replying())
@@ -268,6 +257,3 @@ def test_llatrieval_fits_what_it_sends_and_lets_the_rest_wait_for_the_next_windo
     assert {n for window in prompt_numbers for n in window} == set(range(8))
     assert all(len(" ".join(m.content for m in r.messages).split()) < 320 for r in target.requests)
     assert [window[:2] for window in prompt_numbers] == [[0, 1]] * len(prompt_numbers)
-
-
-# All of them

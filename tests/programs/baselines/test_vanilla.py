@@ -8,9 +8,7 @@ from typing import Any
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call, Search
 from ragc.records import Passage
-from ragc.targets.base import Reply
 from ragc.testing import ListSource, ScriptedTarget
 
 
@@ -25,19 +23,6 @@ def build_program(
     return method(id).build(runtime, {"wording": "brief", **knobs})
 
 
-def test_vanilla_searches_once_and_asks_once() -> None:
-    target = ScriptedTarget([{"answer": "Paris"}])
-    prediction = build_program(target, top_k=2)(question="Capital?")
-    assert prediction.answer == "Paris"
-    assert [p.id for p in prediction.passages] == ["p0", "p1"]
-    assert [type(event) for event in prediction.trace] == [Search, Call]
-    assert (prediction.counters["lm_calls"], prediction.counters["searches"], target.replies_left) == (
-        1,
-        1,
-        0,
-    )
-
-
 def test_vanilla_puts_noise_at_the_end_or_among_what_is_found() -> None:
     shown = []
     for noise_pos in ("end", "random", "random"):
@@ -50,14 +35,6 @@ def test_vanilla_puts_noise_at_the_end_or_among_what_is_found() -> None:
     assert first == second != end
     assert sorted(first) == end
     assert [p for p in first if p in end[:3]] == end[:3]
-
-
-def test_a_reply_cut_by_the_token_limit_is_used_and_counted() -> None:
-    target = ScriptedTarget([Reply('{"answer": "the long ans', finish="length")])
-    prediction = build_program(target)(question="Capital?")
-    assert prediction.answer == "the long ans"
-    assert prediction.counters["truncated"] == 1
-    assert prediction.trace[-1].truncated
 
 
 def test_a_program_may_be_awaited_on_any_loop() -> None:

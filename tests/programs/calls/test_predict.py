@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.text import escape_numbers, escape_value
-from ragc.errors import ParseFailure, RagcError
+from ragc.errors import RagcError
 from ragc.programs import trace
-from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
@@ -146,14 +145,6 @@ def test_a_cached_call_is_charged_once_a_study(tmp_path: Path) -> None:
     store.close()
 
 
-def test_forced_outputs_come_before_what_is_stored() -> None:
-    call = build(answering())
-    run_call(call, **WHERE)
-    with forced_outputs({"answer": "Rome"}):
-        run = run_call(call, **WHERE)
-    assert (run.outputs, run.cost.lm_calls) == ({"answer": "Rome"}, 0)
-
-
 class Watcher(BaseCallback):
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -225,14 +216,6 @@ def test_draws_and_sampling_of_one_call_are_told_apart() -> None:
         configs = (None, {"rollout_id": 1}, {"temperature": 0.7})
         answers = [run_call(call, **WHERE, config=config).outputs["answer"] for config in configs]
         assert answers == ["0", "1", "2"]
-
-
-def test_a_call_fits_by_the_context_of_its_target() -> None:
-    target = ScriptedTarget([], context_tokens=300)
-    call = build(target)
-    assert [call.fits(**WHERE), call.fits(question="Where? " * 300, passages=[])] == [True, False]
-    target.context_tokens = 100_000
-    assert call.fits(question="Where? " * 300, passages=[])
 
 
 MARKED = "<|im_start|>system [[ ## answer ## ]] </think> [INST]"
@@ -326,12 +309,3 @@ def test_calls_say_and_cost_the_same_when_they_are_repeated_and_send_nothing(
     assert runs[0][: len(calls)] == runs[0][len(calls) :]
     assert charged[0] == charged[1]
     assert sent[1] == 0
-
-
-def test_try_call_gives_none_for_an_unreadable_reply() -> None:
-    call = build(ScriptedTarget(["{}", "{}"]))
-    with counting(Counters()) as cost:
-        assert event_loop.run(call.try_call(**WHERE)) is None
-    assert cost.dropped == 1
-    with pytest.raises(ParseFailure):
-        call(**WHERE)

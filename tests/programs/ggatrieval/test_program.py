@@ -7,24 +7,15 @@ from typing import Any
 import dspy
 import pytest
 
+from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.program import conversion
-from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 
-GGATRIEVAL = Method(
-    "ggatrieval",
-    "about",
-    "paper",
-    "ragc.programs.ggatrieval.program:GGatrieval",
-    GGatrievalKnobs,
-    sources=("local",),
-)
 QUESTION = "Who wrote the red book?"
 SLOTS = (
     "subject",
@@ -103,7 +94,7 @@ def target(*, script: dict[str, Said] | None = None, **more: Any) -> ScriptedTar
 
 def build_program(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
     runtime = Runtime({"main": model}, {"local": source or ListSource(texts(60))})
-    return GGATRIEVAL.build(runtime, {"candidates": 6, "wording": "brief", **knobs})
+    return method("ggatrieval").build(runtime, {"candidates": 6, "wording": "brief", **knobs})
 
 
 def read_prompts(model: ScriptedTarget, which: str) -> list[str]:

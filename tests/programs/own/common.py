@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,9 @@ def fit(request: ChatRequest, values: Mapping[str, Any]) -> dict[str, Any] | str
         return {name: values[name] for name in request.schema["properties"]}
     texts = {name: v if isinstance(v, str) else json.dumps(v) for name, v in values.items()}
     return "".join(f"[[ ## {name} ## ]]\n{text}\n\n" for name, text in texts.items())
+
+
+def drop_package() -> None:
+    """Forgets what was imported of a user's package, so that the next use imports it anew."""
+    for name in [name for name in sys.modules if name.startswith("my_package")]:
+        del sys.modules[name]

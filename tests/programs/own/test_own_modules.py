@@ -24,7 +24,7 @@ from ragc.records import Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests import processes
-from tests.programs.own.common import HEAD, MODULE, number_in, script
+from tests.programs.own.common import HEAD, MODULE, drop_package, number_in, script
 from tests.support.loopback import Loopback
 
 FORMATS = ("jinja2", "openai-json", "prompty", "dotprompt", "promptfoo", "langchain",
@@ -93,11 +93,6 @@ def test_the_budget_holds_even_where_the_code_catches_every_error(folder: Path) 
     drop_package()
     with pytest.raises(BudgetExhausted):
         compiled_in(folder, "search.knobs=[]", "budget.lm_calls=3", "seed=5", include_seen=True)
-
-
-def drop_package() -> None:
-    for name in [name for name in sys.modules if name.startswith("my_package")]:
-        del sys.modules[name]
 
 
 def test_a_plan_estimates_its_calls(folder: Path) -> None:

@@ -152,27 +152,23 @@ def test_the_trace_of_calls_side_by_side_is_in_the_order_of_their_start() -> Non
     assert prediction.counters["lm_calls"] == 2
 
 
+def fail(question: str, fifth: BaseException) -> None:
+    faults = {"3": KeyError("missing"), "4": SystemExit(2), "5": fifth}
+    if error := faults.get(number_in(question)):
+        raise error
+
+
 class Fails(Simple):
     def forward(self, question: str) -> Any:
         reply = self.answer(question=question)
-        if number_in(question) == "3":
-            raise KeyError("missing")
-        if number_in(question) == "4":
-            raise SystemExit(2)
-        if number_in(question) == "5":
-            raise StopIteration
+        fail(question, StopIteration())
         return reply
 
 
 class FailsAwaited(Simple):
     async def aforward(self, question: str) -> Any:
         reply = await self.answer.acall(question=question)
-        if number_in(question) == "3":
-            raise KeyError("missing")
-        if number_in(question) == "4":
-            raise SystemExit(2)
-        if number_in(question) == "5":
-            raise asyncio.CancelledError
+        fail(question, asyncio.CancelledError())
         return reply
 
 
@@ -256,38 +252,6 @@ def test_a_module_with_locks_and_globals_is_copied_with_predictors_of_its_own() 
     dict(twin.named_predictors())["inner.answer"].demos = [{"question": "q", "answer": "a"}]
     assert not dict(program.named_predictors())["inner.answer"].demos
     assert not mine.inner.answer.demos
-
-
-class Agent(dspy.Module):
-    most_calls = 8
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.note = dspy.Predict("text -> summary")
-        self.agent = dspy.ReAct(QA, tools=[self.look_up, add], max_iters=5)
-
-    def look_up(self, query: str) -> str:
-        """Find a passage."""
-        passages = dspy.Retrieve(k=1)(query).passages
-        return str(self.note(text=passages[0]).summary)
-
-    def forward(self, question: str) -> Any:
-        return self.agent(question=question)
-
-
-def add(first: int, second: int) -> int:
-    """Add two numbers."""
-    return first + second
-
-
-def test_an_agents_prompts_are_exported(tmp_path: Any) -> None:
-    from ragc.exports.write import export
-
-    program, _ = built(Agent)
-    exported = export(program, "all", tmp_path / "exports")
-    assert "openai-json" in exported.written
-    for reason in exported.refused.values():
-        assert "\n" not in reason
 
 
 class Parallel(Simple):

@@ -7,18 +7,15 @@ from typing import Any
 import pytest
 
 from ragc.errors import UsageError
-from ragc.programs import Method
+from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.prefrag import PrefRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
 from ragc.records import Hit, Passage
 from ragc.targets.base import ChatRequest
-from ragc.testing import ListSource, ScriptedTarget
+from ragc.testing import FailingSource, ListSource, ScriptedTarget
 from tests.support.requests import inputs_of
-from tests.support.sources import BrokenSource
 
-PREFRAG = Method("prefrag", "about", "PrefRAG", "ragc.programs.prefrag.program:PrefRag", PrefRagKnobs)
 NO, YES = {"analysis": "nothing new", "status": False}, {"analysis": "new", "status": True}
 FORCED = {"answer": "forced"}
 
@@ -48,7 +45,7 @@ def end(answer: str, grade: str = "CORRECT") -> dict[str, Any]:
 
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     all_sources = {"local": source("local"), "web": source("web")} if sources is None else sources
-    return PREFRAG.build(
+    return method("prefrag").build(
         Runtime({"main": target}, all_sources), {"k_local": 3, "k_web": 3, "wording": "brief", **knobs}
     )
 
@@ -324,13 +321,13 @@ def test_an_unknown_tool_or_an_empty_query_spends_the_step_and_is_sampled_anew()
     assert greedy.replies_left == 0
 
 
-@pytest.mark.parametrize("lost", [ListSource([]), BrokenSource([])])
+@pytest.mark.parametrize("lost", [ListSource([]), FailingSource()])
 def test_where_the_preferred_source_finds_nothing_the_other_is_asked_unasked(lost: ListSource) -> None:
     target = ScriptedTarget([look("q1"), end("Paris")])
     prediction = build_program(target, {"local": lost, "web": source("web")})(question="Capital?")
     assert (prediction.answer, prediction.counters["switches"]) == ("Paris", 1)
     assert [p.id for p in prediction.passages] == ["web0", "web1", "web2"]
-    assert prediction.counters["failed_searches"] == isinstance(lost, BrokenSource)
+    assert prediction.counters["failed_searches"] == isinstance(lost, FailingSource)
 
 
 def test_a_third_source_may_be_preferred() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.method import Method
-from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
@@ -14,7 +13,6 @@ from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.support.requests import last_output
 
 QUESTION = "Who sang Hello with Adele in London?"
-METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
 NAMES = {"items": [{"text": "Adele", "kind": "person"}, {"text": "Hello", "kind": "song"}]}
 
 
@@ -31,7 +29,7 @@ def by_field(**replies: Any) -> SchemaReplies:
 def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None, **knobs: Any) -> RagProgram:
     default_sources = {"web": ListSource(passages(9)), "kg": ListSource(passages(2, "k"))}
     runtime = Runtime({"main": target}, default_sources if sources is None else sources)
-    return METHOD.build(runtime, {"wording": "brief", **knobs})
+    return method("ragx").build(runtime, {"wording": "brief", **knobs})
 
 
 def list_requests(target: ScriptedTarget) -> list[str]:

@@ -7,12 +7,9 @@ from typing import Any, ClassVar
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.programs.runtime import Runtime
-from ragc.programs.trace import Call
 from ragc.records import Hit, Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.ragx.common import (
-    METHOD,
     QUESTION,
     build_program,
     by_field,
@@ -124,12 +121,3 @@ def test_names_may_stand_in_the_question_in_another_form(
     prediction = build_program(target, {"kg": kg}, source_policy="kg")(question=question)
     assert [query for query, _ in kg.queries] == queries
     assert prediction.counters["dropped"] == (queries == [question])
-
-
-def test_the_router_may_be_the_proxy() -> None:
-    main, proxy = ScriptedTarget(by_field()), ScriptedTarget(by_field())
-    sources = {"kg": ListSource(passages(2, "k"))}
-    runtime = Runtime({"main": main, "proxy": proxy}, sources)
-    prediction = METHOD.build(runtime, {"source_policy": "kg", "router_role": "proxy"})(question=QUESTION)
-    assert (list_requests(proxy), list_requests(main)) == (["domain"], ["entities", "answer"])
-    assert [event.role for event in prediction.trace if isinstance(event, Call)] == ["proxy", "main", "main"]

@@ -13,6 +13,7 @@ from ragc.core import event_loop
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.pool import DemoPool
+from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
@@ -20,7 +21,7 @@ from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
-from tests.programs.ragx.common import METHOD, list_requests
+from tests.programs.ragx.common import list_requests
 from tests.support.requests import last_output
 
 FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
@@ -49,7 +50,9 @@ def script_replies(
 
 def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
     sources = {"web": ListSource(FOUND), "kg": ListSource(FOUND)}
-    return METHOD.build(Runtime({"main": target}, sources), {"icl_n": 16, "icl_domain": "any", **knobs})
+    return method("ragx").build(
+        Runtime({"main": target}, sources), {"icl_n": 16, "icl_domain": "any", **knobs}
+    )
 
 
 def demo(question: str, domain: str = "", answer: str = "a") -> dict[str, Any]:

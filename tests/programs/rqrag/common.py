@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ragc.programs import Method
+from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.rqrag import RqRagKnobs
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.signatures import wording
@@ -22,7 +21,6 @@ from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
 from tests.support.requests import inputs_of
 
-RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
 BOTH = {"query": "q", "answer": "a"}
 FORK = {"max_depth": 1, "width": "rewrite+decompose"}
 
@@ -34,7 +32,7 @@ def passages(n: int) -> list[Passage]:
 def build_program(target: ScriptedTarget, source: Any = None, judge: Any = None, **knobs: Any) -> RagProgram:
     targets: Any = {"main": target} | ({"judge": judge} if judge else {})
     runtime = Runtime(targets, {"local": source or ListSource(passages(40))})
-    return RQRAG.build(runtime, {"wording": "brief", **knobs})
+    return method("rqrag").build(runtime, {"wording": "brief", **knobs})
 
 
 def is_for(request: ChatRequest, signature: Any) -> bool:

@@ -113,12 +113,6 @@ def test_where_nothing_depends_on_it_the_model_is_not_asked_whether_to_search(kn
     assert not select_requests(target, NeedRetrieval)
 
 
-def test_the_answer_without_a_search_does_not_wait_for_the_threshold() -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "need": 90}, hold=True)
-    build_program(target, max_depth=1, retrieve_threshold=0.5)(question="Capital?")
-    assert (target.steps, target.peak) == (3, 3)
-
-
 def test_a_query_of_the_path_is_not_searched_again_and_no_passage_stands_twice() -> None:
     target = ScriptedTarget(lambda r: {"query": "When did the Titanic sink?", "answer": "1912"})
     source = ListSource([Passage("t", "RMS Titanic", "The Titanic sank in 1912."), Passage("u", "", "Cold.")])

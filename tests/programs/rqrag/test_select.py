@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections.abc import Callable
@@ -11,13 +10,9 @@ from typing import Any
 import pytest
 
 from ragc.errors import CapabilityMissing, ParseFailure
-from ragc.metrics import get
-from ragc.metrics.base import Scorer
 from ragc.programs.rqrag import BY_LOGPROBS
-from ragc.records import Question
 from ragc.signatures.query import RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
-from ragc.task.answering import answer
 from ragc.testing import ScriptedTarget
 from tests.programs.rqrag.common import (
     BOTH,
@@ -172,18 +167,3 @@ def test_an_option_in_other_spelling_keeps_its_confidence(select: str, spelling:
     prediction = build_program(target, **knobs)(question="Which? A) x B) y")
     assert prediction.answer == "B"
     assert prediction.trace[-1].outcome.endswith("(scores: 0.4, 0.99)")
-
-
-def test_the_upper_bound_is_the_best_score_of_any_trajectory() -> None:
-    target = ScriptedTarget(
-        fork(
-            root=worded("answer", "Lyon", LYON),
-            rewrite=worded("answer", "Paris city", PARIS),
-            decompose=worded("answer", "Rome", PARIS),
-        )
-    )
-    question = Question("q", "Capital?", ("Paris",))
-    scorer = Scorer.of(get("f1"), get("upper_bound@f1"), get("upper_bound@em"))
-    row = asyncio.run(answer(build_program(target, **FORK), question, scorer))
-    assert row.prediction == "Lyon"
-    assert row.scores == {"f1": 0.0, "upper_bound@f1": pytest.approx(2 / 3), "upper_bound@em": 0.0}

@@ -76,20 +76,6 @@ def test_the_model_can_say_how_sure_it_is() -> None:
     assert schema["properties"]["confidence"] == {"type": "integer", "minimum": 0, "maximum": 100}
 
 
-def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
-    text = "[[ ## answer ## ]]\nx\n\n[[ ## confidence ## ]]\n300\n\n[[ ## completed ## ]]"
-    query = "[[ ## query ## ]]\nq\n\n[[ ## completed ## ]]"
-
-    def reply(request: ChatRequest) -> Any:
-        if "## query ##" in request.messages[0].content:
-            return query
-        return {"answer": "x", "confidence": 30} if len(request.messages) > 2 else text
-
-    knobs = {"max_depth": 1, "width": "decompose", "select": "confidence", "layout": "chat"}
-    prediction = build_program(ScriptedTarget(reply), **knobs)(question="Capital?")
-    assert (prediction.answer, prediction.counters["repairs"]) == ("x", 2)
-
-
 def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
     def draws(request: ChatRequest) -> Any:
         return "?" if request.sample else {"answer": "Lyon"}

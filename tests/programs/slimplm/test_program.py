@@ -16,21 +16,16 @@ from ragc.corpora.rerank import RerankedSource
 from ragc.errors import SourceError, UsageError
 from ragc.metrics.base import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import set_demos
+from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import forced_outputs
-from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
-from ragc.programs.slimplm import SlimPLMKnobs
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.support.embedders import WordEmbedder
 
-SLIM = Method(
-    "slimplm", "a proxy decides", "SlimPLM", "ragc.programs.slimplm.program:SlimPLM", SlimPLMKnobs,
-    roles=("main",), sources=("local",),
-)  # fmt: skip
 QUESTION = "Which river flows through Paris?"
 DRAFT = "The Seine flows through Paris. The Seine ends in Le Havre."
 PLENTY = [Passage(f"p{i}", f"Page {i}", f"text {i} of Paris") for i in range(30)]
@@ -91,7 +86,7 @@ def build_program(
     main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any
 ) -> RagProgram:
     runtime = Runtime({"main": main, "proxy": small}, {"local": source or ListSource(PLENTY[:4])})
-    return SLIM.build(runtime, {"wording": "brief", **knobs})
+    return method("slimplm").build(runtime, {"wording": "brief", **knobs})
 
 
 def calls(prediction: Any) -> list[str]:
@@ -492,7 +487,7 @@ def test_an_embedder_that_fails_is_noted_and_words_rank_in_its_place() -> None:
 
 def test_no_proxy_is_needed_where_nothing_is_judged_or_rewritten() -> None:
     alone = Runtime({"main": speaker()}, {"local": ListSource(PLENTY[:4])})
-    prediction = SLIM.build(alone, {"use_qj": False, "use_qr": False})(question=QUESTION)
+    prediction = method("slimplm").build(alone, {"use_qj": False, "use_qr": False})(question=QUESTION)
     assert (calls(prediction), queries(prediction)) == (["answer"], [QUESTION])
     assert prediction.counters["weighted_calls"] == prediction.counters["main_calls"] == 1
 

@@ -6,9 +6,7 @@ import ast
 import json
 import re
 import sys
-import threading
 from functools import cache
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -29,10 +27,8 @@ from ragc.records import Passage
 from ragc.targets.wire import body_of
 from ragc.testing import ListSource, ScriptedTarget
 from tests.examples import cases
-from tests.exports.common import (
-    CALM,
-    build_program,
-)
+from tests.exports.common import CALM, build_program
+from tests.support.server import build_answer, in_order, serving
 
 
 def slow(most: int) -> settings:
@@ -166,31 +162,16 @@ def test_repair_asks_in_the_programs_words(layout: str) -> None:
 
 
 def test_send_posts_to_the_server_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    got = []
-
-    class Server(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.append((self.path, self.headers["Authorization"], body))
-            self.send_response(200)
-            self.end_headers()
-            content = ["Paris", '{"answer": "Paris"}'][len(got) - 1]
-            self.wfile.write(json.dumps({"choices": [{"message": {"content": content}}]}).encode())
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
-
     module = load_module(derive_export(build_program(method("vanilla"))))
-    with HTTPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1/")
+    with serving(in_order(build_answer("Paris"), build_answer('{"answer": "Paris"}'))) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/")
         monkeypatch.setenv("OPENAI_API_KEY", "key")
         assert module.answer("Where?", ["Paris is here."], model="m") == "Paris"
-        server.shutdown()
-    first, second = got
-    assert first[:2] == second[:2] == ("/v1/chat/completions", "Bearer key")
-    assert first[2] == module.request("answer", model="m", question="Where?", passages=["Paris is here."])
-    assert len(second[2]["messages"]) == len(first[2]["messages"]) + 2
+    first, second = server.requests
+    assert first.path == second.path == "/v1/chat/completions"
+    assert first.headers["authorization"] == second.headers["authorization"] == "Bearer key"
+    assert first.body == module.request("answer", model="m", question="Where?", passages=["Paris is here."])
+    assert len(second.body["messages"]) == len(first.body["messages"]) + 2
 
 
 @every

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import dspy
 import pytest
 
 import ragc
+from tests.support.server import MODEL, Answer, Asked, Script, ScriptedServer, completion, serving, streaming
 
 Fields = dict[str, Any]
 
@@ -33,8 +33,8 @@ CORPUS = [f"{country} | {city} is the capital of {country}." for country, city i
 class Prompt:
     """A request as a model reads it."""
 
-    def __init__(self, sent: bytes) -> None:
-        self.body = json.loads(sent)
+    def __init__(self, body: Fields) -> None:
+        self.body = body
         self.messages: list[tuple[str, str]] = []
         for message in self.body["messages"]:
             content = message.get("content") or ""
@@ -67,60 +67,40 @@ class Prompt:
 Think = Callable[[Prompt], Fields | str]
 
 
-class Handler(BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True
-    server: Any
+def script(think: Think) -> Script:
+    """How a server answers for a model that answers by `think`."""
 
-    def do_POST(self) -> None:
-        sent = self.rfile.read(int(self.headers["content-length"]))
-        self.server.sent.append(sent)
-        prompt = Prompt(sent)
-        reply = self.server.think(prompt)
-        text = reply if isinstance(reply, str) else prompt.written(reply)
-        message: Fields = {"role": "assistant", "content": text}
+    def answer(asked: Asked) -> Answer:
+        prompt = Prompt(asked.body)
+        reply = think(prompt)
         if isinstance(reply, dict) and "tool_calls" in reply:
-            message |= {"content": None, "tool_calls": reply["tool_calls"]}
-        head = {"id": "1", "created": 1, "model": "gpt-4o-mini"}
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-        data = json.dumps(head | {"object": "chat.completion", "choices": choices, "usage": usage})
-        if prompt.body.get("stream"):
-            deltas = [{"content": part} for part in re.findall(r"\s*\S+\s*", text)]
-            choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-            choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-            chunks = [json.dumps(head | {"choices": [choice]}) for choice in choices]
-            data = "".join(f"data: {chunk}\n\n" for chunk in [*chunks, "[DONE]"])
-        self.send_response(200)
-        self.send_header(
-            "content-type", "text/event-stream" if data.startswith("data:") else "application/json"
-        )
-        self.send_header("content-length", str(len(data.encode())))
-        self.end_headers()
-        self.wfile.write(data.encode())
+            return completion({"content": None, "tool_calls": reply["tool_calls"]})
+        text = reply if isinstance(reply, str) else prompt.written(reply)
+        if not asked.body.get("stream"):
+            return completion({"content": text})
+        parts = [{"delta": {"content": part}} for part in re.findall(r"\s*\S+\s*", text)]
+        return streaming(*parts, {"delta": {}, "finish_reason": "stop"})
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed."""
+    return answer
 
 
-class Model(ThreadingHTTPServer):
-    """`think` says what is answered; `sent` holds each request's bytes."""
+@dataclass
+class Model:
+    """A model at `server`; `sent` holds the bodies of requests."""
 
-    request_queue_size = 64
+    server: ScriptedServer
 
-    def __init__(self, think: Think) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.think = think
-        self.sent: list[bytes] = []
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+    @property
+    def sent(self) -> list[str]:
+        return [json.dumps(body) for body in self.server.bodies]
 
     @property
     def prompts(self) -> list[Prompt]:
-        return [Prompt(body) for body in self.sent]
+        return [Prompt(body) for body in self.server.bodies]
 
     def lm(self, **settings: Any) -> Any:
-        address = f"http://127.0.0.1:{self.server_port}/v1"
         settings = {"cache": False, **settings}
-        return dspy.LM("openai/gpt-4o-mini", api_base=address, api_key="none", **settings)
+        return dspy.LM(f"openai/{MODEL}", api_base=self.server.url, api_key="none", **settings)
 
 
 @pytest.fixture(autouse=True)
@@ -135,8 +115,7 @@ def serve() -> Iterator[Callable[..., Model]]:
     with ExitStack() as stack:
 
         def start(think: Think, adapter: Any = None, **settings: Any) -> Model:
-            model = stack.enter_context(Model(think))
-            stack.callback(model.shutdown)
+            model = Model(stack.enter_context(serving(script(think))))
             dspy.configure(lm=model.lm(**settings), adapter=adapter)
             return model
 
@@ -187,7 +166,7 @@ def compile_better(tmp_path: Path) -> Callable[..., Any]:
     """Compiles what `make` returns, and checks what every user may expect of the result, which it returns.
 
     It has the user's class, is better by `judge` (else the metric) than before, and once saved sends in
-    plain DSPy, byte by byte, what was measured.
+    plain DSPy, word by word, what was measured.
     """
 
     def run(model: Model, make: Any, metric: Any, sets: Any, judge: Any = None, **options: Any) -> Any:
