@@ -50,7 +50,8 @@ class ChunkedSource(BaseSource):
 
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
-        return describe(type(self).__name__, size, **self.options.model_dump(exclude={"overlap", "chunk_by"}))
+        shown = self.options.model_dump(exclude={*ChunkOptions.model_fields})
+        return describe(type(self).__name__, size, **shown, chunk_size=self._cut[0])
 
     @property
     def passages(self) -> Sequence[Passage]:
