@@ -195,15 +195,17 @@ def _levels(
     margin = min((left for left, letters in lefts.items() if letters >= 0.1 * lefts.total()), default=0)
     for page in pages:
         page[:] = [replace(line, is_bold=line.is_bold and line.left <= margin + 1) for line in page]
-    letters = Counter(line.style for line in chain(*pages) for _ in line.text)
-    lines = Counter(line.style for line in chain(*pages) if not _NO_HEADING.fullmatch(line.text))
+    letters = Counter((line.size, line.is_bold) for line in chain(*pages) for _ in line.text)
+    lines = Counter(
+        (line.size, line.is_bold) for line in chain(*pages) if not _NO_HEADING.fullmatch(line.text)
+    )
     (body, bold), _ = letters.most_common(1)[0]
     styles = [style for style in letters if style[0] >= MIN_HEADING_RATIO * body]
     if any(outline.values()):
         entries = defaultdict[tuple[float, bool], Counter[int]](Counter)
         for number, page in enumerate(pages):
             for line in page:
-                entries[line.style][outline[number].get(_words(line.text), 0)] += 1
+                entries[(line.size, line.is_bold)][outline[number].get(_words(line.text), 0)] += 1
         common = {style: entries[style].most_common(1)[0] for style in styles}
         return {style: level for style, (level, times) in common.items() if level and times >= MIN_OF_A_STYLE}
     if not bold and sum(lines[style] for style in styles) < MIN_OF_A_STYLE:
@@ -285,10 +287,10 @@ def _heading(
     count = 1
     for above, line in pairwise(lines):
         is_near = above.size <= above.base - line.base <= 2 * above.size
-        if above.style != line.style or not is_near or len(above.text) <= 30:
+        if (above.size, above.is_bold) != (line.size, line.is_bold) or not is_near or len(above.text) <= 30:
             break
         count += 1
-    text, level = _joined(lines[:count]), levels.get(lines[0].style, 0)
+    text, level = _joined(lines[:count]), levels.get((lines[0].size, lines[0].is_bold), 0)
     is_heading = level and len(text) <= MAX_HEADING and not _NO_HEADING.fullmatch(text)
     return (level, count) if is_heading else (0, 1)
 

@@ -12,7 +12,7 @@ import ctypes
 import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from itertools import chain, groupby
@@ -35,20 +35,11 @@ WORD_GAP = 0.2
 THIN, TOUCH = 2.0, 3.0
 """The greatest width of a rule, and the greatest gap between rules that touch, in points."""
 
-MAX_RULES = 4_000
+MAX_RULES = 2_000
 """The most rules of a page that is searched for tables; a drawing has more."""
 
 MAX_CELL = 200
 """The most letters of a cell of a ruled table, on average; boxes around running text have more."""
-
-MIN_LINES = 3
-"""The fewest lines of the cells of a row that are rows themselves."""
-
-MIN_WIDTHS = 4
-"""The fewest different letters whose equal widths tell a font of a typewriter."""
-
-FIRST_SQUARE = "\u2e80"
-"""The first of the letters of Chinese and Japanese, which are of one width in running text too."""
 
 _KINDS = {"R": "R", "AL": "R", "NSM": "R", "L": "L", "EN": "N", "AN": "N", "ET": "E", "WS": "W"}
 """The bidirectional classes as letters from right to left, from left to right, digits, signs at digits and
@@ -104,19 +95,14 @@ class Line:
         """The left end of the line."""
         return min(part.left for part in self.parts)
 
-    @property
-    def style(self) -> tuple[float, bool]:
-        """The size of most letters, and whether all are bold."""
-        return self.size, self.is_bold
-
 
 class _Rule(NamedTuple):
-    """A straight rule: its place on its axis, and its two ends on the other; heights count down from 0."""
+    """The box of a straight rule, in points."""
 
-    is_across: bool
-    place: float
-    start: float
-    end: float
+    left: float
+    low: float
+    right: float
+    high: float
 
 
 def lines_of(document: Any, page: Any) -> list[Line]:
@@ -150,12 +136,12 @@ def lines_of(document: Any, page: Any) -> list[Line]:
 def as_markdown(cells: Mapping[tuple[float, float], Sequence[str]]) -> str:
     """Returns a table of the cells' lines of text by row and column.
 
-    Where each cell of a row has as many lines, `MIN_LINES` or more, these are rows.
+    Where each cell of a row has as many lines, three or more, these are rows.
     """
     columns, rows = sorted({column for _, column in cells}), list[Sequence[str]]()
     for row in sorted({row for row, _ in cells}):
         lines = [cells.get((row, column), ()) for column in columns]
-        are_rows = len(lines[0]) >= MIN_LINES and len({len(cell) for cell in lines}) == 1
+        are_rows = len(lines[0]) > 2 and len({len(cell) for cell in lines}) == 1
         rows += zip(*lines, strict=True) if are_rows else [[reduce(continued, cell, "") for cell in lines]]
     return table(rows)
 
@@ -174,10 +160,8 @@ def _rows(text_page: Any) -> Iterator[list[Text]]:
         raw.FPDFText_GetFontInfo(text_page, position, name, len(name), flags)
         size = raw.FPDFText_GetFontSize(text_page, position) * hypot(matrix.c, matrix.d)
         if text not in "\r\n":
-            is_fixed = bool(flags.value & 1)
-            row.append(
-                Text(text, box.left, box.right, y.value, round(size, 1), _is_bold(name.value), is_fixed)
-            )
+            is_bold, is_fixed = _is_bold(name.value), flags.value & 1 == 1
+            row.append(Text(text, box.left, box.right, y.value, round(size, 1), is_bold, is_fixed))
         if text in f"\n{HYPHENS}":
             yield row
             row = []
@@ -199,8 +183,7 @@ def _add_fields(document: Any, page: Any, lines: list[list[Text]]) -> None:
         length = raw.FPDFAnnot_GetFormFieldValue(document.formenv, annotation, value, ctypes.sizeof(value))
         text = bytes(value)[:length].decode("utf-16-le", "replace").rstrip("\x00")
         if text not in ("", "Off") and raw.FPDFAnnot_GetRect(annotation, box):
-            size = box.top - box.bottom
-            field = Text(f" {text} ", box.left, box.left, box.bottom + size / 4, size)
+            field = Text(f" {text} ", box.left, box.left, box.bottom, box.top - box.bottom)
             line = next((line for line in lines if box.bottom <= line[0].base < box.top), [])
             below = (number for number, line in enumerate(lines) if line[0].base < box.bottom)
             lines[next(below, len(lines)) :] += [] if line else [line]
@@ -217,8 +200,8 @@ def _line(letters: Sequence[Text]) -> Line | None:
     is_bold = all(letter.is_bold for letter in visible)
     left, width = visible[0].left, median(letter.right - letter.left for letter in visible)
     alike = [letter.text for letter in visible if abs(letter.right - letter.left - width) <= 0.1]
-    is_typed = len({*alike}) >= MIN_WIDTHS or sum(letter.is_fixed for letter in visible) >= 0.9 * len(visible)
-    if is_typed and width and len(alike) >= 0.9 * len(visible) and max(visible).text < FIRST_SQUARE:
+    is_typed = len({*alike}) > 3 or sum(letter.is_fixed for letter in visible) >= 0.9 * len(visible)
+    if is_typed and width and len(alike) >= 0.9 * len(visible) and max(visible).text < "\u2e80":
         text = ""
         for letter in visible:
             text += " " * (round((letter.left - left) / width) - len(text)) + letter.text
@@ -253,13 +236,10 @@ def _text(letters: Sequence[Text], size: float, base: float) -> str:
 
     In text with letters from the right, brackets that open after words or close before them are turned.
     """
-
-    def rise(letter: Text) -> int:
-        is_script = letter.size < 0.9 * size and len(letter.text) == 1
-        return max(-1, min(1, round((letter.base - base) / size / 0.2))) if is_script else 0
-
     text, is_from_right = "", any(_kind(letter) == "R" for letter in letters)
-    for height, run in groupby(letters, rise):
+    for height, run in groupby(
+        letters, lambda letter: (letter.size < 0.9 * size) * round((letter.base - base) / size / 0.2)
+    ):
         words = "".join(letter.text for letter in run)
         text += raised(words) if height > 0 else lowered(words) if height < 0 and words.isalnum() else words
     text = " ".join(text.split())
@@ -273,18 +253,10 @@ def _kind(letter: Text) -> str:
 def _by_place(letters: Sequence[Text]) -> list[Text]:
     """Returns letters from left to right, without spaces of no width; marks before the letter below them."""
     drawn = [letter for letter in letters if not letter.text.isspace() or letter.left < letter.right]
-    bases = [
-        letter
-        for letter in drawn
-        if letter.text.isprintable() and bidirectional(letter.text[:1]) not in ("NSM", "WS")
-    ]
-
-    def place(letter: Text) -> float:
-        if bidirectional(letter.text[:1]) != "NSM":
-            return letter.x
-        return min((base.x for base in bases), key=lambda x: abs(x - letter.x), default=letter.x) - 0.01
-
-    return sorted(drawn, key=place)
+    marks = {letter for letter in drawn if bidirectional(letter.text[0]) == "NSM"}
+    bases = [letter.x for letter in drawn if letter not in marks and not letter.text.isspace()]
+    nearest = {mark: min(bases, key=lambda x: abs(x - mark.x), default=mark.x) for mark in marks}
+    return sorted(drawn, key=lambda letter: nearest[letter] - 0.01 if letter in marks else letter.x)
 
 
 def _as_read(letters: Sequence[Text], is_from_right: bool) -> list[Text]:
@@ -304,34 +276,23 @@ def _as_read(letters: Sequence[Text], is_from_right: bool) -> list[Text]:
 def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, float, float]]:
     """Returns the table, the row and the column of each of these letters that stands in a ruled table.
 
-    Rows and columns are the places of the last rules above and to the left of a letter.
+    Rows and columns are the places of the nearest rules above and to the left of a letter.
     """
     places = dict[Text, tuple[float, float, float]]()
-    for number, rules in enumerate(_grids(_rules(page))):
-        across, down = (
-            [rule for rule in rules if rule.is_across == is_across] for is_across in (True, False)
-        )
-        if len(rules) < 4 or not across or not down:
-            continue
+    for number, rules in enumerate(_grids(page)):
+        across = [rule for rule in rules if rule.low == rule.high]
+        down = [rule for rule in rules if rule.left == rule.right]
         cells = dict[Text, tuple[float, float]]()
-        for letter in letters:
-            y = -letter.base - 0.3 * letter.size
+        for letter in letters if len(rules) > 3 and across and down else ():
+            x, y = letter.x, letter.base + 0.3 * letter.size
             above = [
-                rule.place
-                for rule in across
-                if rule.place <= y and rule.start - TOUCH <= letter.x <= rule.end + TOUCH
+                rule.low for rule in across if rule.low >= y and rule.left - TOUCH <= x <= rule.right + TOUCH
             ]
             before = [
-                rule.place
-                for rule in down
-                if rule.place <= letter.x and rule.start - TOUCH <= y <= rule.end + TOUCH
+                rule.left for rule in down if rule.left <= x and rule.low - TOUCH <= y <= rule.high + TOUCH
             ]
-            if (
-                above
-                and y < max(rule.place for rule in across)
-                and letter.x < max(rule.end for rule in across)
-            ):
-                cells[letter] = max(above), max(before, default=-inf)
+            if above and y > min(rule.low for rule in across):
+                cells[letter] = -round(min(above)), round(max(before, default=-1))
         lengths = Counter(cell for letter, cell in cells.items() if not letter.text.isspace())
         counts = [len({cell[axis] for cell in lengths}) for axis in (0, 1)]
         if min(counts) > 1 and mean(lengths.values()) <= MAX_CELL:
@@ -339,41 +300,26 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
     return places
 
 
-def _rules(page: Any) -> set[_Rule]:
-    """Returns the straight rules of a page and the edges of its boxes; none of a drawing."""
+def _grids(page: Any) -> Iterator[list[_Rule]]:
+    """Yields the rules of a page and the edges of its boxes that touch each other; none of a drawing."""
     import pypdfium2.raw as raw
 
-    rules = set[_Rule]()
+    rules = list[_Rule]()
     for path in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH]):
         left, low, right, high = path.get_bounds()
-        is_box = raw.FPDFPath_CountSegments(path) <= 5
-        if is_box and right - left > THIN:
-            rules |= {_Rule(True, -y, left, right) for y in (low, high)}
-        if is_box and high - low > THIN:
-            rules |= {_Rule(False, x, -high, -low) for x in (left, right)}
-    return rules if len(rules) <= MAX_RULES else set()
+        if raw.FPDFPath_CountSegments(path) <= 5 and right - left > THIN:
+            rules += _Rule(left, low, right, low), _Rule(left, high, right, high)
+        if raw.FPDFPath_CountSegments(path) <= 5 and high - low > THIN:
+            rules += _Rule(left, low, left, high), _Rule(right, low, right, high)
+    rules = rules if len(rules) <= MAX_RULES else []
 
+    def touch(rule: _Rule, near: _Rule) -> bool:
+        is_beside = rule.left - TOUCH <= near.right and near.left <= rule.right + TOUCH
+        return is_beside and rule.low - TOUCH <= near.high and near.low <= rule.high + TOUCH
 
-def _grids(rules: Iterable[_Rule]) -> Iterator[list[_Rule]]:
-    """Yields the rules of each grid, those that cross or touch each other; rules in one line are joined."""
-    joined = list[_Rule]()
-    for rule in sorted(rules, key=lambda rule: (rule.is_across, round(rule.place), rule.start)):
-        last = joined[-1] if joined else rule
-        is_on = last.is_across == rule.is_across and abs(last.place - rule.place) <= THIN
-        if joined and is_on and rule.start <= last.end + TOUCH:
-            joined[-1] = last._replace(end=max(last.end, rule.end))
-        else:
-            joined.append(rule)
-    while joined:
-        grid = [joined.pop()]
+    while rules:
+        grid = [rules.pop()]
         for rule in grid:  # grows
-            touching = {
-                crossing
-                for crossing in joined
-                if rule.is_across != crossing.is_across
-                and rule.start - TOUCH <= crossing.place <= rule.end + TOUCH
-                and crossing.start - TOUCH <= rule.place <= crossing.end + TOUCH
-            }
-            grid += touching
-            joined = [candidate for candidate in joined if candidate not in touching]
+            grid += [near for near in rules if touch(rule, near)]
+            rules = [apart for apart in rules if not touch(rule, apart)]
         yield grid
