@@ -42,7 +42,7 @@ MAX_HEADING = 120
 EDGE_LINES = 3
 """The lines at the top, and at the bottom, of a page that may be running heads and feet."""
 
-MIN_GUTTER = 0.65
+MIN_GUTTER = 0.3
 """The least space between the columns of a table without rules, in sizes of its letters."""
 
 MIN_ROWS = 3
@@ -62,6 +62,7 @@ _GARBLED = re.compile("[A-Za-z][\u0600-\u06ff]|[\u0600-\u06ff][A-Za-z]|[\ue000-\
 _LETTER = re.compile(r"[^\W\d_]")
 _OWN_NUMBER = re.compile(r"\d{4}|[^\W\d_].*\d{3}")
 _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
+_NUMBERED = re.compile(r"\d+(?:\.\d+)+\s+\w")
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 _SENTENCE_END = re.compile(r".*[.!?:;。！？…؟]\W*")
@@ -159,7 +160,11 @@ def _without_heads(
     for number, page in enumerate(pages):
         near = [*parts[max(0, number - 2) : number], *parts[number + 1 : number + 3]]
         seen_near = {key for lines in near for keys in lines.values() for key in keys}
-        heads = {line for line, key in same[number].items() if 2 * seen[key] > len(pages) and seen[key] > 1}
+        heads = {
+            line
+            for line, key in same[number].items()
+            if 2 * seen[key] > len(pages) and seen[key] > 1 + (key[1] != "#")
+        }
         order = sorted(page, key=lambda line: -line.base)
         for line, inner in (order[:2], order[:-3:-1]) if len(order) > 2 else ():
             again = {part for _, part in parts[number][line] & seen_near}
@@ -290,7 +295,10 @@ def _heading(
         if (above.size, above.is_bold) != (line.size, line.is_bold) or not is_near or len(above.text) <= 30:
             break
         count += 1
-    text, level = _joined(lines[:count]), levels.get((lines[0].size, lines[0].is_bold), 0)
+    text, numbers = _joined(lines[:count]), _NUMBERED.match(lines[0].text)
+    level = levels.get((lines[0].size, lines[0].is_bold), 0)
+    if numbers and lines[0].is_bold and not level:
+        level = min(4, 1 + numbers[0].count("."))
     is_heading = level and len(text) <= MAX_HEADING and not _NO_HEADING.fullmatch(text)
     return (level, count) if is_heading else (0, 1)
 

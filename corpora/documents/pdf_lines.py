@@ -113,9 +113,9 @@ def lines_of(document: Any, page: Any) -> list[Line]:
     lines = list[list[Text]]()
     for row in filter(None, _rows(page.get_textpage())):
         end, start = (lines[-1][-1] if lines else row[0]._replace(base=inf)), row[0]
-        gap = min(abs(start.left - end.right), abs(end.left - start.right))
-        if gap <= start.size and abs(start.base - end.base) < 0.5 * max(start.size, end.size):
-            lines[-1] += row  # a superscript or a mark had ended the line
+        is_next = start.left > end.left or abs(end.left - start.right) <= start.size
+        if is_next and abs(start.base - end.base) < 0.5 * max(start.size, end.size):
+            lines[-1] += row  # a superscript, a mark or a wide gap had ended the line
         else:
             lines.append(row)
     _add_fields(document, page, lines)
@@ -208,26 +208,25 @@ def _line(letters: Sequence[Text]) -> Line | None:
         return Line((Text(text, left, visible[-1].right, base, size),), size, is_bold, base, width)
     kinds = Counter(map(_kind, visible))
     is_from_right = 0 < kinds["R"] >= kinds["L"] / 3
-    parts, end = [list[Text]()], left
-    for letter in _by_place(letters) if kinds["R"] else letters:
+    letters = _by_place(letters) if kinds["R"] else letters
+    gaps, end = list[float](), inf
+    for letter in letters:
         is_drawn = letter.left < letter.right and not letter.text.isspace()
-        gap = letter.left - end if is_drawn else 0.0  # the value of a form field belongs to its label
-        if gap > COLUMN_GAP * size:
+        gaps.append(letter.left - end if is_drawn else 0.0)  # the value of a form field belongs to its label
+        end = letter.right if is_drawn else end
+    least = min((gap for gap in gaps if WORD_GAP * size < gap < COLUMN_GAP * size), default=0.0)
+    parts = [list[Text]()]
+    for letter, gap in zip(letters, gaps, strict=True):
+        if gap > max(COLUMN_GAP * size, 2 * least):  # wider than the spaces of a justified line
             parts.append([])
         elif gap > WORD_GAP * size and not parts[-1][-1].text.isspace():
             parts[-1].append(letter._replace(text=" "))
         parts[-1].append(letter)
-        end = letter.right if is_drawn else end
-    texts = [
-        Text(
-            _text(_as_read(part, is_from_right), size, base),
-            min(letter.left for letter in part),
-            max(letter.right for letter in part),
-            base,
-            size,
-        )
-        for part in (reversed(parts) if is_from_right else parts)
-    ]
+    texts = list[Text]()
+    for part in reversed(parts) if is_from_right else parts:
+        ends = [end for letter in part if not letter.text.isspace() for end in (letter.left, letter.right)]
+        text = _text(_as_read(part, is_from_right), size, base)
+        texts += [Text(text, min(ends), max(ends), base, size)] if ends else []
     return Line(tuple(texts), size, is_bold, base)
 
 
@@ -282,8 +281,10 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
     for number, rules in enumerate(_grids(page)):
         across = [rule for rule in rules if rule.low == rule.high]
         down = [rule for rule in rules if rule.left == rule.right]
+        left, low = min(rule.left for rule in rules), min(rule.low for rule in rules)
+        right, high = max(rule.right for rule in rules), max(rule.high for rule in rules)
         cells = dict[Text, tuple[float, float]]()
-        for letter in letters if len(rules) > 3 and across and down else ():
+        for letter in letters if across and down else ():
             x, y = letter.x, letter.base + 0.3 * letter.size
             above = [
                 rule.low for rule in across if rule.low >= y and rule.left - TOUCH <= x <= rule.right + TOUCH
@@ -291,8 +292,8 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
             before = [
                 rule.left for rule in down if rule.left <= x and rule.low - TOUCH <= y <= rule.high + TOUCH
             ]
-            if above and y > min(rule.low for rule in across):
-                cells[letter] = -round(min(above)), round(max(before, default=-1))
+            if left < x < right and low < y < high:
+                cells[letter] = -round(min(above, default=high)), round(max(before, default=left))
         lengths = Counter(cell for letter, cell in cells.items() if not letter.text.isspace())
         counts = [len({cell[axis] for cell in lengths}) for axis in (0, 1)]
         if min(counts) > 1 and mean(lengths.values()) <= MAX_CELL:
