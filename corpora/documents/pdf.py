@@ -306,7 +306,7 @@ def _heading(
 def _begins(above: Line, line: Line, usual_lead: float) -> bool:
     """Returns whether `line` begins a paragraph after the line `above`."""
     lead = above.base - line.base
-    is_indented = abs(above.left - line.left) > 0.8 * line.size
+    is_indented = abs(above.left - line.left) > 0.8 * line.size and not line.width
     return not above.text.endswith(tuple(HYPHENS)) and (
         lead > min(usual_lead, 1.8 * line.size) + 0.35 * line.size
         or lead < -line.size

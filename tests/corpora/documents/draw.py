@@ -30,3 +30,11 @@ def write_pdf(path: Path, pages: Sequence[Sequence[Line]]) -> Path:
         raw.FPDFPage_GenerateContent(page)
     document.save(str(path))
     return path
+
+
+def write_objects(path: Path, objects: Sequence[str]) -> Path:
+    """Writes a PDF of these objects, the first of them its catalogue, without a table of their places."""
+    body = "".join(f"{number} 0 obj\n{item}\nendobj\n" for number, item in enumerate(objects, 1))
+    trailer = f"trailer << /Root 1 0 R /Size {len(objects) + 1} >>\n%%EOF\n"
+    path.write_text(f"%PDF-1.4\n{body}{trailer}", "latin-1")
+    return path
