@@ -1,46 +1,22 @@
-"""Lines of PDF files: their order, their ends and their spaces."""
+"""Lines of PDF files: their order, their ends and their spaces; tables with rules and without."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.corpora.documents.draw import Line, write_objects, write_pdf
+from tests.corpora.documents.draw import Line, drawn, text_of, write_pdf
 
 pytest.importorskip("pypdfium2")
 
 from ragc.corpora.documents import pdf
 
-HEBREW = (
-    "begincmap 1 begincodespacerange <00> <ff> endcodespacerange\n"
-    "1 beginbfrange <61> <7a> <05d0> endbfrange endcmap"
+TO_HEBREW = (
+    "<< /Length 98 >>\nstream\nbegincmap 1 begincodespacerange <00> <ff> endcodespacerange\n"
+    "1 beginbfrange <61> <7a> <05d0> endbfrange endcmap\nendstream"
 )
-
-
-def text_of(path: Path, streams: Sequence[str], font: str = "/Helvetica") -> str:
-    """Returns the text and notes of a PDF with a page for each content stream, which names its font `F`.
-
-    The object after the pages maps the small letters of the font to Hebrew ones.
-    """
-    pages = range(4, 4 + 2 * len(streams), 2)
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{' '.join(f'{n} 0 R' for n in pages)}] /Count {len(pages)} >>",
-        f"<< /Type /Font /Subtype /Type1 /BaseFont {font} >>",
-    ]
-    for number, stream in zip(pages, streams, strict=True):
-        about = f"/MediaBox [0 0 595 842] /Contents {number + 1} 0 R /Resources << /Font << /F 3 0 R >> >>"
-        objects.append(f"<< /Type /Page /Parent 2 0 R {about} >>")
-        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
-    objects.append(f"<< /Length {len(HEBREW)} >>\nstream\n{HEBREW}\nendstream")
-    document = pdf.read(write_objects(path, objects))
-    return "\n\n".join([*(page.text for page in document.pages), *document.notes])
-
-
-def drawn(x: float, text: str, y: float = 700.0) -> str:
-    return f"BT /F 10 Tf {x} {y} Td ({text}) Tj ET\n"
+PROSE = "Some running text of the page that is long enough to be what most of it is set in"
 
 
 def test_a_line_from_the_right_is_read_in_its_order(tmp_path: Path) -> None:
@@ -48,7 +24,7 @@ def test_a_line_from_the_right_is_read_in_its_order(tmp_path: Path) -> None:
     places = [(300, "a"), (294, "b"), (289, "c"), (250, "PDF 2"), (242, r"\("), (236, "d"), (230, "a")]
     places += [(227, r"\)")]
     stream = "".join(drawn(x, text) for x, text in places)
-    assert text_of(tmp_path / "a.pdf", [stream], "/Helvetica /ToUnicode 6 0 R") == "אבג PDF 2 (דא)"
+    assert text_of(tmp_path / "a.pdf", [stream], "/Helvetica /ToUnicode 4 0 R", TO_HEBREW) == "אבג PDF 2 (דא)"
 
 
 def test_lines_with_aligned_gaps_are_rows_and_one_without_a_first_cell_goes_on(tmp_path: Path) -> None:
@@ -113,3 +89,25 @@ def test_small_capitals_are_no_superscripts_and_spaces_after_superscripts_stay(t
     line: list[Line] = [(10, 700, "P"), (7, 700, "ERSON", 66.7), (10, 700, "no", 100), (7, 704, "1", 112)]
     line += [(10, 700, "is here", 119)]
     assert pdf.read(write_pdf(tmp_path / "a.pdf", [line])).pages[0].text == "PERSON no^1 is here"
+
+
+def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
+    words = [
+        (60, PROSE, 700),
+        (65, "Part", 655),
+        (165, "Use", 655),
+        (65, "Valve", 622),
+        (165, "stops the", 627),
+    ]
+    words += [(165, "flow", 615), (65, "Pump", 595), (60, PROSE, 560)]
+    boxes = "60 640 100 30 re S 160 640 100 30 re S 60 610 100 30 re S 160 610 100 30 re S 60 580 200 30 re S"
+    table = "| Part | Use |\n| --- | --- |\n| Valve | stops the flow |\n| Pump |  |"
+    text = text_of(tmp_path / "a.pdf", ["".join(drawn(*word) for word in words) + boxes])
+    assert text == f"{PROSE}\n\n{table}\n\n{PROSE}"
+
+
+def test_framed_running_text_is_no_table(tmp_path: Path) -> None:
+    stream = (
+        "".join(drawn(60, PROSE, y) for y in (700, 650, 630, 610)) + "50 640 500 30 re S 50 600 500 40 re S"
+    )
+    assert "|" not in text_of(tmp_path / "a.pdf", [stream])
