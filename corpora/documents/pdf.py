@@ -250,7 +250,9 @@ def _blocks(
         lines = lines[end:]
 
 
-def _aligned(lines: Sequence[Line]) -> tuple[int, dict[int, list[Line]], dict[tuple[int, int], list[str]]]:
+def _aligned(
+    lines: Sequence[Line],
+) -> tuple[int, dict[int, list[Line]], dict[tuple[float, float], list[str]]]:
     """Returns the number of lines, from the first, whose parts stand in columns, 0 for fewer than `MIN_ROWS`.
 
     Also returns the lines of each column, and the lines of text of the cells by row and column. A line
@@ -263,12 +265,13 @@ def _aligned(lines: Sequence[Line]) -> tuple[int, dict[int, list[Line]], dict[tu
         gaps = gaps if number else gaps[1:-1]
         crossed = [(max(left, start), min(right, end)) for left, right in gutters for start, end in gaps]
         free = [(left, right) for left, right in crossed if right - left >= MIN_GUTTER * line.size]
-        if line.cells or not free or (number > 1 and len(free) < len(gutters)):
+        is_above = number > 0 and line.base >= lines[number - 1].base
+        if line.cells or is_above or not free or (number > 1 and len(free) < len(gutters)):
             break
         gutters = free
         if ends[-2] > gutters[0][0]:
             count, rows = number + 1, rows + (len(line.parts) > 1)
-    columns, cells = defaultdict[int, list[Line]](list), defaultdict[tuple[int, int], list[str]](list)
+    columns, cells = defaultdict[int, list[Line]](list), defaultdict[tuple[float, float], list[str]](list)
     row, middles = 0, [(left + right) / 2 for left, right in gutters]
     for line in lines[:count] if rows >= MIN_ROWS else ():
         places = [bisect(middles, part.left) for part in line.parts]

@@ -296,7 +296,7 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
                 cells[letter] = -round(min(above, default=high)), round(max(before, default=left))
         lengths = Counter(cell for letter, cell in cells.items() if not letter.text.isspace())
         counts = [len({cell[axis] for cell in lengths}) for axis in (0, 1)]
-        if min(counts) > 1 and mean(lengths.values()) <= MAX_CELL:
+        if len(lengths) > max(counts) and min(counts) > 1 and mean(lengths.values()) <= MAX_CELL:
             places |= {letter: (number, *cell) for letter, cell in cells.items()}
     return places
 
