@@ -19,6 +19,7 @@ from itertools import chain, pairwise, takewhile
 from math import inf
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 from ragc.corpora.documents.base import (
     Document,
@@ -36,17 +37,8 @@ MIN_HEADING_RATIO = 1.12
 MAX_BOLD_SHARE = 0.35
 """The greatest share of a file's lines that are headings because they are bold."""
 
-MAX_HEADING = 120
-"""The most characters of a heading."""
-
-EDGE_LINES = 3
-"""The lines at the top, and at the bottom, of a page that may be running heads and feet."""
-
 MIN_GUTTER = 0.3
 """The least space between the columns of a table without rules, in sizes of its letters."""
-
-MIN_ROWS = 3
-"""The fewest lines of a table without rules."""
 
 MAX_CELL = 28
 """The most characters of the cells of a column, on average, beside columns of running text."""
@@ -65,6 +57,7 @@ _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\
 _NUMBERED = re.compile(r"\d+(?:\.\d+)+\s+\w")
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
+_HYPHENED = re.compile(r"\w-$")
 _SENTENCE_END = re.compile(r".*[.!?:;。！？…؟]\W*")
 
 
@@ -84,11 +77,7 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         reason = "is encrypted" if is_encrypted else f"is truncated or damaged ({error})"
         raise UnreadableDocument(reason) from error
     document.init_forms()
-    pages, labels, pictures = list[list[Line]](), list[str](), set[int]()
-    for number, page in enumerate(document):
-        pages.append(lines_of(document, page))
-        labels.append(f"{number + 1}|{re.escape(document.get_page_label(number) or str(number + 1))}")
-        pictures |= {number} if any(page.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE])) else set()
+    pages = [lines_of(document, page) for page in document]
     if not any(pages):
         raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
     texts = [" ".join(line.text for line in page) for page in pages]
@@ -97,7 +86,7 @@ def read(path: Path, *, outlined: bool = True) -> Document:
     for entry in document.get_toc(max_depth=8) if outlined else ():
         if (target := entry.get_dest()) is not None and (words := _words(entry.get_title())):
             outline[target.get_index() or 0][words] = entry.level + 1
-    pages = _without_heads(pages, labels, pictures)
+    pages = _without_heads(document, pages)
     empty = [n for n, page in enumerate(pages) if not page]
     listing = [n for n, page in enumerate(pages) if _is_listing(page, len(pages))]
     if len(listing) + len(empty) < len(pages):
@@ -130,9 +119,7 @@ def _words(text: str) -> str:
     return re.sub(r"[\W_]+", " ", unnumbered).strip().casefold()
 
 
-def _without_heads(
-    pages: Sequence[list[Line]], labels: Sequence[str], pictures: set[int]
-) -> list[list[Line]]:
+def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line]]:
     """Returns the lines without running heads and feet.
 
     They stand at one place at the edge of most pages, with the same words, or with the number of the page
@@ -144,7 +131,8 @@ def _without_heads(
     body = Counter(line.size for line in chain(*pages) for _ in line.text).most_common(1)[0][0]
     same = list[dict[Line, tuple[int, str]]]()
     parts = list[dict[Line, set[tuple[int, str]]]]()
-    for page, label in zip(pages, labels, strict=True):
+    for number, page in enumerate(pages, 1):
+        label = f"{number}|{re.escape(document.get_page_label(number - 1) or str(number))}"
         alone = re.compile(_PAGE_NUMBER.format(label), re.IGNORECASE)
         at_an_end = re.compile(rf"^(?:{label})\b\W*|\W*\b(?:{label})$")
         parts.append(
@@ -153,7 +141,8 @@ def _without_heads(
                 for line in page
             }
         )
-        numbered = {line for line in page if any(alone.fullmatch(line.parts[n].text) for n in (0, -1))}
+        ends = {line: () if line.cells else (line.parts[0].text, line.parts[-1].text) for line in page}
+        numbered = {line for line in page if any(map(alone.fullmatch, ends[line]))}
         same.append({line: (round(line.base / 6), "#" if line in numbered else line.text) for line in page})
     seen = Counter(key for page in same for key in {*page.values()})
     result = list[list[Line]]()
@@ -172,12 +161,18 @@ def _without_heads(
             is_apart = abs(line.base - inner.base) > 1.9 * line.size and line.size <= body and not line.cells
             if is_apart and any(map(_LETTER.search, again)) and not any(map(_OWN_NUMBER.search, changed)):
                 heads.add(line)
-        edges = order[:EDGE_LINES], order[: -EDGE_LINES - 1 : -1]
+        edges = order[:3], order[:-4:-1]
         left_out = {line for edge in edges for line in takewhile(heads.__contains__, edge)}
         text = [line for line in page if line not in left_out]
-        has_words = any(_LETTER.search(line.text) for line in text)
-        result.append(text if has_words or number in pictures else page)
+        is_kept = not any(_LETTER.search(line.text) for line in text) and not _has_picture(document[number])
+        result.append(page if is_kept else text)
     return result
+
+
+def _has_picture(page: Any) -> bool:
+    import pypdfium2.raw as raw
+
+    return any(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE]))
 
 
 def _is_listing(lines: Sequence[Line], pages: int) -> bool:
@@ -224,8 +219,8 @@ def _blocks(
     lines: list[Line], entries: dict[str, int], levels: Mapping[tuple[float, bool], int]
 ) -> Iterator[tuple[int, str]]:
     """Yields the Markdown of the headings of a page with their level, of its paragraphs and tables with 0."""
-    leads = [above.base - line.base for above, line in pairwise(lines) if above.base > line.base]
-    usual_lead = median(leads or [0.0])
+    leads = [above.base - line.base for above, line in pairwise(lines)]
+    usual_lead = median([lead for lead in leads if lead > 0] or [0.0])
     while lines:
         count, columns, cells = _aligned(lines)
         if count and min(mean(len(line.text) for line in column) for column in columns.values()) > MAX_CELL:
@@ -253,7 +248,7 @@ def _blocks(
 def _aligned(
     lines: Sequence[Line],
 ) -> tuple[int, dict[int, list[Line]], dict[tuple[float, float], list[str]]]:
-    """Returns the number of lines, from the first, whose parts stand in columns, 0 for fewer than `MIN_ROWS`.
+    """Returns the number of lines, from the first, whose parts stand in columns, 0 for fewer than three.
 
     Also returns the lines of each column, and the lines of text of the cells by row and column. A line
     without a first cell, and with few others, continues the row above.
@@ -261,8 +256,7 @@ def _aligned(
     gutters, count, rows = [(-inf, inf)], 0, 0
     for number, line in enumerate(lines):
         ends = [-inf, *sorted(end for part in line.parts for end in (part.left, part.right)), inf]
-        gaps = list(zip(ends[::2], ends[1::2], strict=True))
-        gaps = gaps if number else gaps[1:-1]
+        gaps = [*zip(ends[::2], ends[1::2], strict=True)][not number : None if number else -1]
         crossed = [(max(left, start), min(right, end)) for left, right in gutters for start, end in gaps]
         free = [(left, right) for left, right in crossed if right - left >= MIN_GUTTER * line.size]
         is_above = number > 0 and line.base >= lines[number - 1].base
@@ -273,7 +267,7 @@ def _aligned(
             count, rows = number + 1, rows + (len(line.parts) > 1)
     columns, cells = defaultdict[int, list[Line]](list), defaultdict[tuple[float, float], list[str]](list)
     row, middles = 0, [(left + right) / 2 for left, right in gutters]
-    for line in lines[:count] if rows >= MIN_ROWS else ():
+    for line in lines[:count] if rows >= 3 else ():
         places = [bisect(middles, part.left) for part in line.parts]
         row += 0 in places or len(places) > max(1, len(gutters) - 1)
         for column, part in zip(places, line.parts, strict=True):
@@ -302,7 +296,7 @@ def _heading(
     level = levels.get((lines[0].size, lines[0].is_bold), 0)
     if numbers and lines[0].is_bold and not level:
         level = min(4, 1 + numbers[0].count("."))
-    is_heading = level and len(text) <= MAX_HEADING and not _NO_HEADING.fullmatch(text)
+    is_heading = level and len(text) <= 120 and not _NO_HEADING.fullmatch(text)
     return (level, count) if is_heading else (0, 1)
 
 
@@ -312,7 +306,7 @@ def _begins(above: Line, line: Line, usual_lead: float) -> bool:
     is_indented = abs(above.left - line.left) > 0.8 * line.size and not line.width
     return not above.text.endswith(tuple(HYPHENS)) and (
         lead > min(usual_lead, 1.8 * line.size) + 0.35 * line.size
-        or lead < -line.size
+        or (lead < -line.size and not (line.text[:1].islower() and above.text[-1].isalnum()))
         or abs(above.size - line.size) > 0.5
         or _BULLET.match(line.text) is not None
         or (above.width > 0) != (line.width > 0)
@@ -325,5 +319,6 @@ def _joined(lines: Sequence[Line]) -> str:
     if all(line.width for line in lines):
         margin = min(line.left for line in lines)
         return "\n".join(" " * round((line.left - margin) / line.width) + line.text for line in lines)
-    text = reduce(continued, (line.text for line in lines))
+    texts = (line.text for line in lines)
+    text = reduce(lambda text, line: text + line if _HYPHENED.search(text) else continued(text, line), texts)
     return re.sub("[\x02\ufffe\xad]\\s*", "", text)

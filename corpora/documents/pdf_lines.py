@@ -87,8 +87,8 @@ class Line:
 
     @property
     def text(self) -> str:
-        """The text of all parts."""
-        return " ".join(part.text for part in self.parts)
+        """The text of all parts, or cells."""
+        return " ".join(chain(*self.cells.values()) if self.cells else (part.text for part in self.parts))
 
     @property
     def left(self) -> float:

@@ -117,7 +117,7 @@ def test_superscripts_of_pdf_stay_apart(tmp_path: Path) -> None:
 def test_lines_in_columns_are_a_table_or_columns_of_text(tmp_path: Path) -> None:
     rows = [("Tea", "3.50"), ("Coffee|filter", "2.80"), ("Water", "1.00")]
     left = [f"The committee reviewed line {n} of its report and" for n in range(4)]
-    right = [f"the second group looked at line {n} of the plan" for n in range(4)]
+    right = [f"Another group looked at line {n} of the plan" for n in range(4)]
     lines: list[Line] = [(10.0, 760.0, "Prices of the year.")]
     for n, (name, price) in enumerate(rows):
         lines += [(10.0, 740.0 - 14 * n, name, 60.0), (10.0, 740.0 - 14 * n, price, 260.0)]
