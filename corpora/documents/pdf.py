@@ -57,6 +57,7 @@ _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\
 _NUMBERED = re.compile(r"\d+(?:\.\d+)+\s+\w")
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
+_ITEM = re.compile(r"\W{0,2}|\W?\w{1,3}[.)]?|\d+")
 _HYPHENED = re.compile(r"\w-$")
 _SENTENCE_END = re.compile(r".*[.!?:;。！？…؟]\W*")
 
@@ -259,8 +260,9 @@ def _aligned(
         gaps = [*zip(ends[::2], ends[1::2], strict=True)][not number : None if number else -1]
         crossed = [(max(left, start), min(right, end)) for left, right in gutters for start, end in gaps]
         free = [(left, right) for left, right in crossed if right - left >= MIN_GUTTER * line.size]
-        is_above = number > 0 and line.base >= lines[number - 1].base
-        if line.cells or is_above or not free or (number > 1 and len(free) < len(gutters)):
+        lead = (lines[number - 1].base - line.base) / line.size if number else 0.0
+        is_apart = lead < 0 or lead > (1.7 if ends[1] > gutters[0][1] else 4)
+        if line.cells or is_apart or not free or (number > 1 and len(free) < len(gutters)):
             break
         gutters = free
         if ends[-2] > gutters[0][0]:
@@ -273,7 +275,8 @@ def _aligned(
         for column, part in zip(places, line.parts, strict=True):
             columns[column].append(replace(line, parts=(part,)))
             cells[row, column].append(part.text)
-    return count if columns else 0, columns, cells
+    is_list = len(columns) == 2 and all(_ITEM.fullmatch(line.text) for line in columns[0])
+    return 0 if is_list or not columns else count, columns, cells
 
 
 def _heading(

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from math import hypot, inf
 from statistics import mean, median
 from typing import Any, NamedTuple
@@ -41,12 +41,12 @@ MAX_RULES = 2_000
 MAX_CELL = 200
 """The most letters of a cell of a ruled table, on average; boxes around running text have more."""
 
-_KINDS = {"R": "R", "AL": "R", "NSM": "R", "L": "L", "EN": "N", "AN": "N", "ET": "E", "WS": "W"}
-"""The bidirectional classes as letters from right to left, from left to right, digits, signs at digits and
-spaces."""
+_KINDS = {"R": "R", "AL": "R", "NSM": "R", "L": "L", "EN": "N", "AN": "N", "ET": "E", "CS": "C", "WS": "W"}
+"""The bidirectional classes as letters from right to left, from left to right, digits, signs at digits,
+commas and spaces."""
 
 _FROM_LEFT = re.compile("(?:N[^R]*)?L(?:[^R]*[LN])?|N(?:[^RLW]*N)?")
-_FROM_RIGHT = re.compile("R(?:[^L]*R)?")
+_FROM_RIGHT = re.compile("R(?:(?:(?!CW)[^L])*R)?")  # in a list, commas stand before spaces
 _BRACKETS = str.maketrans("()[]{}<>«»", ")(][}{><»«")
 _TURNED = re.compile(r"(?<![^\s([{<«])[)\]}>»](?=[^\s.,:;])|(?<=[^\s([{<«])[(\[{<«](?![^\s.,:;؛،])")
 
@@ -206,9 +206,9 @@ def _line(letters: Sequence[Text]) -> Line | None:
         for letter in visible:
             text += " " * (round((letter.left - left) / width) - len(text)) + letter.text
         return Line((Text(text, left, visible[-1].right, base, size),), size, is_bold, base, width)
-    kinds = Counter(map(_kind, visible))
-    is_from_right = 0 < kinds["R"] >= kinds["L"] / 3
-    letters = _by_place(letters) if kinds["R"] else letters
+    kinds = Counter(bidirectional(letter.text[0]) for letter in visible)
+    from_right = kinds["R"] + kinds["AL"]
+    letters = _by_place(letters) if from_right else letters
     gaps, end = list[float](), inf
     for letter in letters:
         is_drawn = letter.left < letter.right and not letter.text.isspace()
@@ -223,8 +223,9 @@ def _line(letters: Sequence[Text]) -> Line | None:
             parts[-1].append(letter._replace(text=" "))
         parts[-1].append(letter)
     texts = list[Text]()
-    for part in reversed(parts) if is_from_right else parts:
+    for part in reversed(parts) if 3 * from_right > kinds["L"] else parts:
         ends = [end for letter in part if not letter.text.isspace() for end in (letter.left, letter.right)]
+        is_from_right = 3 * from_right > kinds["L"] and any(_kind(letter) == "R" for letter in part)
         text = _text(_as_read(part, is_from_right), size, base)
         texts += [Text(text, min(ends), max(ends), base, size)] if ends else []
     return Line(tuple(texts), size, is_bold, base)
@@ -250,12 +251,23 @@ def _kind(letter: Text) -> str:
 
 
 def _by_place(letters: Sequence[Text]) -> list[Text]:
-    """Returns letters from left to right, without spaces of no width; marks before the letter below them."""
+    """Returns letters from left to right; marks before the letter below them, spaces between neighbours."""
     drawn = [letter for letter in letters if not letter.text.isspace() or letter.left < letter.right]
+    middles = {letter: (letter.left + letter.right) / 2 for letter in drawn}
     marks = {letter for letter in drawn if bidirectional(letter.text[0]) == "NSM"}
-    bases = [letter.x for letter in drawn if letter not in marks and not letter.text.isspace()]
-    nearest = {mark: min(bases, key=lambda x: abs(x - mark.x), default=mark.x) for mark in marks}
-    return sorted(drawn, key=lambda letter: nearest[letter] - 0.01 if letter in marks else letter.x)
+    bases = [middles[letter] for letter in drawn if letter not in marks and not letter.text.isspace()]
+    for mark in marks:
+        middles[mark] = min(bases, key=lambda x: abs(x - middles[mark]), default=middles[mark]) - 0.01
+    order = {letter: -n if _kind(letter) == "R" else n for n, letter in enumerate(drawn)}  # of ligatures
+    result = sorted(drawn, key=lambda letter: (middles[letter], order[letter]))
+    words = [
+        [*run] for is_space, run in groupby(letters, lambda letter: letter.text.isspace()) if not is_space
+    ]
+    apart = {frozenset((before[-1], after[0])) for before, after in pairwise(words)}
+    for place, (left, right) in reversed([*enumerate(pairwise(result), 1)]):
+        if frozenset((left, right)) in apart and right.left - left.right > 0.1 * left.size:
+            result.insert(place, right._replace(text=" "))
+    return result
 
 
 def _as_read(letters: Sequence[Text], is_from_right: bool) -> list[Text]:
