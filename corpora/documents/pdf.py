@@ -129,6 +129,8 @@ def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line
     pages before or after, and no other part has a number like that of an invoice. A page that has nothing
     else keeps them, unless it has a picture.
     """
+    import pypdfium2.raw as raw
+
     body = Counter(line.size for line in chain(*pages) for _ in line.text).most_common(1)[0][0]
     same = list[dict[Line, tuple[int, str]]]()
     parts = list[dict[Line, set[tuple[int, str]]]]()
@@ -165,15 +167,10 @@ def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line
         edges = order[:3], order[:-4:-1]
         left_out = {line for edge in edges for line in takewhile(heads.__contains__, edge)}
         text = [line for line in page if line not in left_out]
-        is_kept = not any(_LETTER.search(line.text) for line in text) and not _has_picture(document[number])
-        result.append(page if is_kept else text)
+        has_words = any(_LETTER.search(line.text) for line in text)
+        pictures = () if has_words else document[number].get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE])
+        result.append(text if has_words or any(pictures) else page)
     return result
-
-
-def _has_picture(page: Any) -> bool:
-    import pypdfium2.raw as raw
-
-    return any(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE]))
 
 
 def _is_listing(lines: Sequence[Line], pages: int) -> bool:
@@ -203,12 +200,17 @@ def _levels(
     (body, bold), _ = letters.most_common(1)[0]
     styles = [style for style in letters if style[0] >= MIN_HEADING_RATIO * body]
     if any(outline.values()):
-        entries = defaultdict[tuple[float, bool], Counter[int]](Counter)
-        for number, page in enumerate(pages):
-            for line in page:
-                entries[(line.size, line.is_bold)][outline[number].get(_words(line.text), 0)] += 1
-        common = {style: entries[style].most_common(1)[0] for style in styles}
-        return {style: level for style, (level, times) in common.items() if level and times >= MIN_OF_A_STYLE}
+        entries = Counter(
+            ((line.size, line.is_bold), outline[number].get(_words(line.text), 0))
+            for number, page in enumerate(pages)
+            for line in page
+        )
+        common = {style: (level, times) for (style, level), times in reversed(entries.most_common())}
+        return {
+            style: level
+            for style, (level, times) in common.items()
+            if style in styles and level and times >= MIN_OF_A_STYLE
+        }
     if not bold and sum(lines[style] for style in styles) < MIN_OF_A_STYLE:
         most = MAX_BOLD_SHARE * sum(map(len, pages))
         rare = [style for style in letters if style[1] and lines[style] <= most]
@@ -232,13 +234,14 @@ def _blocks(
             lines = lines[count or 1 :]
             continue
         level, end = _heading(lines, entries, levels)
-        while not level and end < len(lines) and not _begins(lines[end - 1], lines[end], usual_lead):
-            if (
-                lines[end].cells
-                or _heading(lines[end:], dict(entries), levels)[0]
-                or _aligned(lines[end:])[0]
-            ):
-                break
+        while (
+            not level
+            and end < len(lines)
+            and not lines[end].cells
+            and not _begins(lines[end - 1], lines[end], usual_lead)
+            and not _heading(lines[end:], dict(entries), levels)[0]
+            and not _aligned(lines[end:])[0]
+        ):
             end += 1
         text = _joined(lines[:end])
         marked = f"{'#' * min(level, 6)} {' '.join(text.split())}"
@@ -289,12 +292,15 @@ def _heading(
     for count in range(1, min(3, len(lines)) + 1):
         if level := entries.pop(_words(_joined(lines[:count])), 0):
             return level, count
-    count = 1
-    for above, line in pairwise(lines):
-        is_near = above.size <= above.base - line.base <= 2 * above.size
-        if (above.size, above.is_bold) != (line.size, line.is_bold) or not is_near or len(above.text) <= 30:
-            break
-        count += 1
+    below = takewhile(
+        lambda pair: (
+            len(pair[0].text) > 30
+            and (pair[0].size, pair[0].is_bold) == (pair[1].size, pair[1].is_bold)
+            and pair[0].size <= pair[0].base - pair[1].base <= 2 * pair[0].size
+        ),
+        pairwise(lines),
+    )
+    count = 1 + len([*below])
     text, numbers = _joined(lines[:count]), _NUMBERED.match(lines[0].text)
     level = levels.get((lines[0].size, lines[0].is_bold), 0)
     if numbers and lines[0].is_bold and not level:

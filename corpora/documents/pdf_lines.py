@@ -209,19 +209,16 @@ def _line(letters: Sequence[Text]) -> Line | None:
     kinds = Counter(bidirectional(letter.text[0]) for letter in visible)
     from_right = kinds["R"] + kinds["AL"]
     letters = _by_place(letters) if from_right else letters
-    gaps, end = list[float](), inf
+    parts, end = [list[Text]()], inf
     for letter in letters:
         is_drawn = letter.left < letter.right and not letter.text.isspace()
-        gaps.append(letter.left - end if is_drawn else 0.0)  # the value of a form field belongs to its label
-        end = letter.right if is_drawn else end
-    least = min((gap for gap in gaps if WORD_GAP * size < gap < COLUMN_GAP * size), default=0.0)
-    parts = [list[Text]()]
-    for letter, gap in zip(letters, gaps, strict=True):
-        if gap > max(COLUMN_GAP * size, 2 * least):  # wider than the spaces of a justified line
+        gap = letter.left - end if is_drawn else 0.0  # the value of a form field belongs to its label
+        if gap > COLUMN_GAP * size:
             parts.append([])
         elif gap > WORD_GAP * size and not parts[-1][-1].text.isspace():
             parts[-1].append(letter._replace(text=" "))
         parts[-1].append(letter)
+        end = letter.right if is_drawn else end
     texts = list[Text]()
     for part in reversed(parts) if 3 * from_right > kinds["L"] else parts:
         ends = [end for letter in part if not letter.text.isspace() for end in (letter.left, letter.right)]
@@ -253,13 +250,12 @@ def _kind(letter: Text) -> str:
 def _by_place(letters: Sequence[Text]) -> list[Text]:
     """Returns letters from left to right; marks before the letter below them, spaces between neighbours."""
     drawn = [letter for letter in letters if not letter.text.isspace() or letter.left < letter.right]
-    middles = {letter: (letter.left + letter.right) / 2 for letter in drawn}
     marks = {letter for letter in drawn if bidirectional(letter.text[0]) == "NSM"}
+    middles = {letter: (letter.left + letter.right) / 2 for letter in drawn}
     bases = [middles[letter] for letter in drawn if letter not in marks and not letter.text.isspace()]
-    for mark in marks:
-        middles[mark] = min(bases, key=lambda x: abs(x - middles[mark]), default=middles[mark]) - 0.01
+    nearest = {mark: min(bases, key=lambda x: abs(x - middles[mark]), default=0.0) - 0.01 for mark in marks}
     order = {letter: -n if _kind(letter) == "R" else n for n, letter in enumerate(drawn)}  # of ligatures
-    result = sorted(drawn, key=lambda letter: (middles[letter], order[letter]))
+    result = sorted(drawn, key=lambda letter: (nearest.get(letter, middles[letter]), order[letter]))
     words = [
         [*run] for is_space, run in groupby(letters, lambda letter: letter.text.isspace()) if not is_space
     ]
