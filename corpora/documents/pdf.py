@@ -54,12 +54,8 @@ _GARBLED = re.compile("[A-Za-z][\u0600-\u06ff]|[\u0600-\u06ff][A-Za-z]|[\ue000-\
 _LETTER = re.compile(r"[^\W\d_]")
 _OWN_NUMBER = re.compile(r"\d{4}|[^\W\d_].*\d{3}")
 _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
-_NUMBERED = re.compile(r"\d+(?:\.\d+)+\s+\w")
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
 _BULLET = re.compile(r"\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
-_ITEM = re.compile(r"\W{0,2}|\W?\w{1,3}[.)]?|\d+")
-_HYPHENED = re.compile(r"\w-$")
-_SENTENCE_END = re.compile(r".*[.!?:;。！？…؟]\W*")
 
 
 def read(path: Path, *, outlined: bool = True) -> Document:
@@ -116,8 +112,8 @@ def read(path: Path, *, outlined: bool = True) -> Document:
 
 def _words(text: str) -> str:
     """Returns a heading in the form in which outline and page are compared: words, without its number."""
-    unnumbered = re.sub(r"^(?:(?i:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+", "", text)
-    return re.sub(r"[\W_]+", " ", unnumbered).strip().casefold()
+    number = r"^(?:(?i:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+"
+    return re.sub(r"[\W_]+", " ", re.sub(number, "", text)).strip().casefold()
 
 
 def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line]]:
@@ -278,7 +274,9 @@ def _aligned(
         for column, part in zip(places, line.parts, strict=True):
             columns[column].append(replace(line, parts=(part,)))
             cells[row, column].append(part.text)
-    is_list = len(columns) == 2 and all(_ITEM.fullmatch(line.text) for line in columns[0])
+    is_list = len(columns) == 2 and all(
+        re.fullmatch(r"\W{0,2}|\W?\w{1,3}[.)]?|\d+", line.text) for line in columns[0]
+    )
     return 0 if is_list or not columns else count, columns, cells
 
 
@@ -301,7 +299,7 @@ def _heading(
         pairwise(lines),
     )
     count = 1 + len([*below])
-    text, numbers = _joined(lines[:count]), _NUMBERED.match(lines[0].text)
+    text, numbers = _joined(lines[:count]), re.match(r"\d+(?:\.\d+)+\s+\w", lines[0].text)
     level = levels.get((lines[0].size, lines[0].is_bold), 0)
     if numbers and lines[0].is_bold and not level:
         level = min(4, 1 + numbers[0].count("."))
@@ -319,7 +317,7 @@ def _begins(above: Line, line: Line, usual_lead: float) -> bool:
         or abs(above.size - line.size) > 0.5
         or _BULLET.match(line.text) is not None
         or (above.width > 0) != (line.width > 0)
-        or (is_indented and _SENTENCE_END.fullmatch(above.text) is not None)
+        or (is_indented and re.search(r"[.!?:;。！？…؟]\W*$", above.text) is not None)
     )
 
 
@@ -329,5 +327,7 @@ def _joined(lines: Sequence[Line]) -> str:
         margin = min(line.left for line in lines)
         return "\n".join(" " * round((line.left - margin) / line.width) + line.text for line in lines)
     texts = (line.text for line in lines)
-    text = reduce(lambda text, line: text + line if _HYPHENED.search(text) else continued(text, line), texts)
+    text = reduce(
+        lambda text, line: text + line if re.search(r"\w-$", text) else continued(text, line), texts
+    )
     return re.sub("[\x02\ufffe\xad]\\s*", "", text)

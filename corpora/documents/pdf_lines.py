@@ -65,11 +65,6 @@ class Text(NamedTuple):
     is_bold: bool = False
     is_fixed: bool = False
 
-    @property
-    def x(self) -> float:
-        """The middle, counted from the left."""
-        return (self.left + self.right) / 2
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Line:
@@ -292,19 +287,23 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
         left, low = min(rule.left for rule in rules), min(rule.low for rule in rules)
         right, high = max(rule.right for rule in rules), max(rule.high for rule in rules)
         cells = dict[Text, tuple[float, float]]()
-        for letter in letters if across and down else ():
-            x, y = letter.x, letter.base + 0.3 * letter.size
+        for before, letter in pairwise([*letters[:1], *letters]) if across and down else ():
+            x, y = (letter.left + letter.right) / 2, letter.base + 0.3 * letter.size
             above = [
                 rule.low for rule in across if rule.low >= y and rule.left - TOUCH <= x <= rule.right + TOUCH
             ]
-            before = [
+            to_left = [
                 rule.left for rule in down if rule.left <= x and rule.low - TOUCH <= y <= rule.high + TOUCH
             ]
-            if left < x < right and low < y < high:
-                cells[letter] = -round(min(above, default=high)), round(max(before, default=left))
+            is_same_word = before.base == letter.base and abs(letter.left - before.right) < 0.1 * letter.size
+            if is_same_word and before in cells:
+                cells[letter] = cells[before]
+            elif left < x < right and low < y < high:
+                cells[letter] = -round(min(above, default=high)), round(max(to_left, default=left))
         lengths = Counter(cell for letter, cell in cells.items() if not letter.text.isspace())
-        counts = [len({cell[axis] for cell in lengths}) for axis in (0, 1)]
-        if len(lengths) > max(counts) and min(counts) > 1 and mean(lengths.values()) <= MAX_CELL:
+        rows, columns = (len({cell[axis] for cell in lengths}) for axis in (0, 1))
+        is_filled = min(rows, columns) > 1 and len(lengths) > max(rows, columns, rows * columns / 3)
+        if is_filled and mean(lengths.values()) <= MAX_CELL:
             places |= {letter: (number, *cell) for letter, cell in cells.items()}
     return places
 
