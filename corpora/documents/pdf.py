@@ -140,8 +140,11 @@ def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line
                 for line in page
             }
         )
-        ends = {line: () if line.cells else (line.parts[0].text, line.parts[-1].text) for line in page}
-        numbered = {line for line in page if any(map(alone.fullmatch, ends[line]))}
+        numbered = {
+            line
+            for line in page
+            if not line.cells and any(alone.fullmatch(line.parts[end].text) for end in (0, -1))
+        }
         same.append({line: (round(line.base / 6), "#" if line in numbered else line.text) for line in page})
     seen = Counter(key for page in same for key in {*page.values()})
     result = list[list[Line]]()
@@ -160,8 +163,8 @@ def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line
             is_apart = abs(line.base - inner.base) > 1.9 * line.size and line.size <= body and not line.cells
             if is_apart and any(map(_LETTER.search, again)) and not any(map(_OWN_NUMBER.search, changed)):
                 heads.add(line)
-        edges = order[:3], order[:-4:-1]
-        left_out = {line for edge in edges for line in takewhile(heads.__contains__, edge)}
+        edges = (takewhile(heads.__contains__, edge) for edge in (order[:3], order[:-4:-1]))
+        left_out = {*chain(*edges)}
         text = [line for line in page if line not in left_out]
         has_words = any(_LETTER.search(line.text) for line in text)
         pictures = () if has_words else document[number].get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE])
@@ -208,9 +211,13 @@ def _levels(
             if style in styles and level and times >= MIN_OF_A_STYLE
         }
     if not bold and sum(lines[style] for style in styles) < MIN_OF_A_STYLE:
-        most = MAX_BOLD_SHARE * sum(map(len, pages))
-        rare = [style for style in letters if style[1] and lines[style] <= most]
-        styles += [style for style in rare if 0.95 * body <= style[0] < MIN_HEADING_RATIO * body]
+        styles += [
+            (size, is_bold)
+            for size, is_bold in letters
+            if is_bold
+            and 0.95 * body <= size < MIN_HEADING_RATIO * body
+            and lines[size, is_bold] <= MAX_BOLD_SHARE * sum(map(len, pages))
+        ]
     return {style: min(level, 4) for level, style in enumerate(sorted(styles, reverse=True), 1)}
 
 

@@ -35,7 +35,7 @@ WORD_GAP = 0.2
 THIN, TOUCH = 2.0, 3.0
 """The greatest width of a rule, and the greatest gap between rules that touch, in points."""
 
-MAX_RULES = 2_000
+MAX_RULES = 4_000
 """The most rules of a page that is searched for tables; a drawing has more."""
 
 MAX_CELL = 200
@@ -312,14 +312,14 @@ def _grids(page: Any) -> Iterator[list[_Rule]]:
     """Yields the rules of a page and the edges of its boxes that touch each other; none of a drawing."""
     import pypdfium2.raw as raw
 
-    rules = list[_Rule]()
+    drawn = set[_Rule]()
     for path in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH]):
         left, low, right, high = path.get_bounds()
-        if raw.FPDFPath_CountSegments(path) <= 5 and right - left > THIN:
-            rules += _Rule(left, low, right, low), _Rule(left, high, right, high)
-        if raw.FPDFPath_CountSegments(path) <= 5 and high - low > THIN:
-            rules += _Rule(left, low, left, high), _Rule(right, low, right, high)
-    rules = rules if len(rules) <= MAX_RULES else []
+        if raw.FPDFPath_CountSegments(path) <= 5:
+            xs, ys = (left, right)[: 1 + (right - left > THIN)], (low, high)[: 1 + (high - low > THIN)]
+            drawn |= {_Rule(left, y, right, y) for y in ys if right - left > THIN}
+            drawn |= {_Rule(x, low, x, high) for x in xs if high - low > THIN}
+    rules = sorted(drawn) if len(drawn) <= MAX_RULES else []
 
     def touch(rule: _Rule, near: _Rule) -> bool:
         is_beside = rule.left - TOUCH <= near.right and near.left <= rule.right + TOUCH
