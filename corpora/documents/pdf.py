@@ -85,9 +85,11 @@ def read(path: Path, *, outlined: bool = True) -> Document:
             outline[target.get_index() or 0][words] = entry.level + 1
     pages = _without_heads(document, pages)
     empty = [n for n, page in enumerate(pages) if not page]
-    listing = [n for n, page in enumerate(pages) if _is_listing(page, len(pages))]
+    references = [_references(page, len(pages)) for page in pages]
+    listing = [n for n, lines in enumerate(references) if lines]
     if len(listing) + len(empty) < len(pages):
-        pages = [[] if n in listing else page for n, page in enumerate(pages)]
+        first = [*takewhile(lambda line: line not in references[0], pages[0])]  # a title stands above
+        pages = [first, *([] if n in listing else page for n, page in enumerate(pages[1:], 1))]
     levels, section, result = _levels(pages, outline), dict[int, str](), list[Page]()
     for number, lines in enumerate(pages):
         blocks, before = list[str](), tuple(section.values())
@@ -172,12 +174,13 @@ def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line
     return result
 
 
-def _is_listing(lines: Sequence[Line], pages: int) -> bool:
-    """Returns whether most lines refer to pages of the file, as in a table of contents or an index."""
+def _references(lines: Sequence[Line], pages: int) -> set[Line]:
+    """Returns the lines that refer to pages, as in a table of contents or an index, if most lines do."""
     references = {line: int(match.group(1)) for line in lines if (match := _REFERENCE.search(line.text))}
     rows = (line for line in lines if references and len(line.parts) > 1)
     references |= {row: int(row.parts[-1].text) for row in rows if row.parts[-1].text.isdecimal()}
-    return len(lines) >= MIN_OF_A_STYLE and 2 * sum(n <= pages for n in references.values()) > len(lines)
+    are_most = 2 * sum(number <= pages for number in references.values()) > len(lines)
+    return {*references} if are_most and len(lines) >= MIN_OF_A_STYLE else set()
 
 
 def _levels(

@@ -41,6 +41,9 @@ MAX_RULES = 4_000
 MAX_CELL = 200
 """The most letters of a cell of a ruled table, on average; boxes around running text have more."""
 
+_LIGATURES = {11: "ff", 12: "fi", 14: "ffi", 15: "ffl", 27: "ff", 28: "fi", 29: "fl", 30: "ffi", 31: "ffl"}
+"""What the letters of TeX's fonts mean that come as control letters where a file does not say it."""
+
 _KINDS = {"R": "R", "AL": "R", "NSM": "R", "L": "L", "EN": "N", "AN": "N", "ET": "E", "CS": "C", "WS": "W"}
 """The bidirectional classes as letters from right to left, from left to right, digits, signs at digits,
 commas and spaces."""
@@ -148,7 +151,8 @@ def _rows(text_page: Any) -> Iterator[list[Text]]:
     box, matrix, x, y = raw.FS_RECTF(), raw.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
     name, flags, row = ctypes.create_string_buffer(128), ctypes.c_int(), list[Text]()
     for position in range(text_page.count_chars()):
-        text = chr(raw.FPDFText_GetUnicode(text_page, position))
+        code = raw.FPDFText_GetUnicode(text_page, position)
+        text = _LIGATURES.get(code, chr(code))
         raw.FPDFText_GetLooseCharBox(text_page, position, box)
         raw.FPDFText_GetCharOrigin(text_page, position, x, y)
         raw.FPDFText_GetMatrix(text_page, position, matrix)
@@ -156,7 +160,8 @@ def _rows(text_page: Any) -> Iterator[list[Text]]:
         size = raw.FPDFText_GetFontSize(text_page, position) * hypot(matrix.c, matrix.d)
         if text not in "\r\n":
             is_bold, is_fixed = _is_bold(name.value), flags.value & 1 == 1
-            row.append(Text(text, box.left, box.right, y.value, round(size, 1), is_bold, is_fixed))
+            base = row[0].base if row and abs(matrix.b) > 0.3 * abs(matrix.a) else y.value  # of turned text
+            row.append(Text(text, box.left, box.right, base, round(size, 1), is_bold, is_fixed))
         if text in f"\n{HYPHENS}":
             yield row
             row = []

@@ -111,3 +111,15 @@ def test_framed_running_text_is_no_table(tmp_path: Path) -> None:
         "".join(drawn(60, PROSE, y) for y in (700, 650, 630, 610)) + "50 640 500 30 re S 50 600 500 40 re S"
     )
     assert "|" not in text_of(tmp_path / "a.pdf", [stream])
+
+
+def test_ligatures_without_unicode_and_turned_text_are_words(tmp_path: Path) -> None:
+    turned = "BT /F 10 Tf 0 1 -1 0 40 300 Tm (Rate) Tj ET\n"
+    text = text_of(tmp_path / "a.pdf", [drawn(60, r"A \034rst in\035uence") + turned])
+    assert text == "A first influence\n\nRate"
+
+
+def test_the_title_above_the_contents_stays(tmp_path: Path) -> None:
+    entries = [f"Chapter of {word} . . . . . . . 2" for word in ("amber", "birch", "cedar", "dune", "elm")]
+    first = "".join(drawn(60, line, 780 - 20 * n) for n, line in enumerate(["A book of trees", *entries]))
+    assert text_of(tmp_path / "a.pdf", [first, drawn(60, "Words.")]).startswith("A book of trees\n\nWords.")
