@@ -312,7 +312,7 @@ def _heading(
     text, numbers = _joined(lines[:count]), re.match(r"\d+(?:\.\d+)+\s+\w", lines[0].text)
     level = levels.get((lines[0].size, lines[0].is_bold), 0)
     if numbers and lines[0].is_bold and not level:
-        level = min(4, 1 + numbers[0].count("."))
+        level = 1 + max(levels.values(), default=numbers[0].count("."))
     is_heading = level and len(text) <= 120 and not _NO_HEADING.fullmatch(text)
     return (level, count) if is_heading else (0, 1)
 
