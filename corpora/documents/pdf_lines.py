@@ -294,16 +294,20 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
         cells = dict[Text, tuple[float, float]]()
         for before, letter in pairwise([*letters[:1], *letters]) if across and down else ():
             x, y = (letter.left + letter.right) / 2, letter.base + 0.3 * letter.size
-            above = [
-                rule.low for rule in across if rule.low >= y and rule.left - TOUCH <= x <= rule.right + TOUCH
-            ]
-            to_left = [
-                rule.left for rule in down if rule.left <= x and rule.low - TOUCH <= y <= rule.high + TOUCH
-            ]
             is_same_word = before.base == letter.base and abs(letter.left - before.right) < 0.1 * letter.size
             if is_same_word and before in cells:
                 cells[letter] = cells[before]
             elif left < x < right and low < y < high:
+                above = [
+                    rule.low
+                    for rule in across
+                    if rule.low >= y and rule.left - TOUCH <= x <= rule.right + TOUCH
+                ]
+                to_left = [
+                    rule.left
+                    for rule in down
+                    if rule.left <= x and rule.low - TOUCH <= y <= rule.high + TOUCH
+                ]
                 cells[letter] = -round(min(above, default=high)), round(max(to_left, default=left))
         lengths = Counter(cell for letter, cell in cells.items() if not letter.text.isspace())
         rows, columns = (len({cell[axis] for cell in lengths}) for axis in (0, 1))
