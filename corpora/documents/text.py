@@ -52,7 +52,7 @@ def read_table(path: Path) -> Document:
     """
     text, notes = decoded(path.read_bytes())
     delimiter = max(",;\t|", key=text.partition("\n")[0].count)
-    csv.field_size_limit(len(text) + 1)
+    csv.field_size_limit(2**31 - 1)
     rows = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,

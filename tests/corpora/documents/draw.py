@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ragc.corpora.documents import pdf
+
 Line = tuple[float, float, str] | tuple[float, float, str, float]
 """A size, a height above the lower edge, a text, and perhaps a left edge."""
 
@@ -30,3 +32,34 @@ def write_pdf(path: Path, pages: Sequence[Sequence[Line]]) -> Path:
         raw.FPDFPage_GenerateContent(page)
     document.save(str(path))
     return path
+
+
+def write_objects(path: Path, objects: Sequence[str]) -> Path:
+    """Writes a PDF of these objects, the first of them its catalogue, without a table of their places."""
+    body = "".join(f"{number} 0 obj\n{item}\nendobj\n" for number, item in enumerate(objects, 1))
+    trailer = f"trailer << /Root 1 0 R /Size {len(objects) + 1} >>\n%%EOF\n"
+    path.write_text(f"%PDF-1.4\n{body}{trailer}", "latin-1")
+    return path
+
+
+def text_of(path: Path, streams: Sequence[str], font: str = "/Helvetica", extra: str = "<< >>") -> str:
+    """Returns the text and notes of a PDF with a page for each content stream, which names its font `F`.
+
+    The font may refer to the object 4, which is `extra`.
+    """
+    pages = range(5, 5 + 2 * len(streams), 2)
+    kids = " ".join(f"{number} 0 R" for number in pages)
+    about = "/Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F 3 0 R >> >>"
+    font = font if "/BaseFont" in font else f"/Subtype /Type1 /BaseFont {font}"
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]
+    objects += f"<< /Type /Font {font} >>", extra
+    for number, stream in zip(pages, streams, strict=True):
+        objects.append(f"<< /Type /Page {about} /Contents {number + 1} 0 R >>")
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    document = pdf.read(write_objects(path, objects))
+    return "\n\n".join([*(page.text for page in document.pages), *document.notes])
+
+
+def drawn(x: float, text: str, y: float = 700.0) -> str:
+    """Returns the content stream of a text."""
+    return f"BT /F 10 Tf {x} {y} Td ({text}) Tj ET\n"

@@ -1,4 +1,4 @@
-"""Text of PDF files that readers used to lose, to glue to other text, or to take for what it is not."""
+"""Text that readers used to lose, to glue to other text, or to take for what it is not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pypdfium2", reason="the extra documents is not installed")
 
 from ragc.corpora.documents import pdf
-from tests.corpora.documents.draw import Line, write_pdf
+from tests.corpora.documents.draw import Line, text_of, write_objects, write_pdf
 
 
 def pages(path: Path, *sheets: list[str], size: float = 10.0) -> list[str]:
@@ -111,7 +111,7 @@ def test_superscripts_of_pdf_stay_apart(tmp_path: Path) -> None:
 def test_lines_in_columns_are_a_table_or_columns_of_text(tmp_path: Path) -> None:
     rows = [("Tea", "3.50"), ("Coffee|filter", "2.80"), ("Water", "1.00")]
     left = [f"The committee reviewed line {n} of its report and" for n in range(4)]
-    right = [f"the second group looked at line {n} of the plan" for n in range(4)]
+    right = [f"Another group looked at line {n} of the plan" for n in range(4)]
     lines: list[Line] = [(10.0, 760.0, "Prices of the year.")]
     for n, (name, price) in enumerate(rows):
         lines += [(10.0, 740.0 - 14 * n, name, 60.0), (10.0, 740.0 - 14 * n, price, 260.0)]
@@ -129,50 +129,25 @@ def test_pages_without_text_are_told(tmp_path: Path) -> None:
     assert document.notes == ("no text on page 2, 3; it may be a scan",)
 
 
-def test_lines_of_code_keep_their_ends_and_running_text_does_not(tmp_path: Path) -> None:
-    lines = ["alias dquilt=quilt", ". /usr/share/quilt", "# complete the names"]
-    stream = "".join(f"BT /F 10 Tf 60 {700 - 12 * n} Td ({line}) Tj ET " for n, line in enumerate(lines))
-    code = one_page(tmp_path / "code.pdf", stream, "/Subtype /Type1 /BaseFont /Courier")
-    assert code == "alias dquilt=quilt\n. /usr/share/quilt\n\\# complete the names"
-    prose = one_page(tmp_path / "prose.pdf", stream, "/Subtype /Type1 /BaseFont /Helvetica")
-    assert prose == " ".join(lines)
-
-
 def test_japanese_words_at_the_end_of_a_line_are_joined_without_a_space(tmp_path: Path) -> None:
     lines = ["民主", "主義の Debian", "憲章"]
     shown = (line.encode("utf-16-be").hex() for line in lines)
     stream = "".join(f"BT /F 10 Tf 60 {700 - 12 * n} Td <{line}> Tj ET " for n, line in enumerate(shown))
     system = "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 5 >>"
-    kind = f"/Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin-Light {system} /FontDescriptor 6 0 R"
+    kind = f"/Type /Font /Subtype /CIDFontType0 /BaseFont /Ryumin-Light {system} /FontDescriptor 4 0 R"
     font = f"/Subtype /Type0 /BaseFont /R /Encoding /UniJIS-UCS2-H /DescendantFonts [<< {kind} >>]"
-    assert one_page(tmp_path / "a.pdf", stream, font) == "民主主義の Debian 憲章"
+    about = (
+        "<< /Type /FontDescriptor /FontName /Ryumin-Light /Flags 4 /FontBBox [0 -200 1000 900] /StemV 80 >>"
+    )
+    assert text_of(tmp_path / "a.pdf", [stream], font, about) == "民主主義の Debian 憲章"
 
 
-def one_page(path: Path, stream: str, font: str) -> str:
-    """Returns the text of a PDF of one page with this content, which names its font `F`."""
-    about = "/FontName /Ryumin-Light /Flags 4 /FontBBox [0 -200 1000 900] /Ascent 900 /Descent -200"
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 /MediaBox [0 0 595 842] >>",
-        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> >>",
-        f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
-        f"<< /Type /Font {font} >>",
-        f"<< /Type /FontDescriptor {about} /ItalicAngle 0 /CapHeight 700 /StemV 80 >>",
-    ]
-    body = "".join(f"{n} 0 obj\n{item}\nendobj\n" for n, item in enumerate(objects, 1))
-    path.write_text(f"%PDF-1.4\n{body}trailer << /Root 1 0 R /Size 7 >>\n%%EOF\n", "latin-1")
-    return pdf.read(path).pages[0].text
-
-
-def test_pages_in_fonts_without_unicode_are_told(tmp_path: Path) -> None:
-    def notes(letters: str) -> tuple[str, ...]:
-        encoding = f"/Encoding << /Type /Encoding /Differences [65 {letters}] >>"
-        stream = "BT /F 10 Tf 60 700 Td (ABA BAB xAy) Tj ET"
-        one_page(tmp_path / "a.pdf", stream, f"/Subtype /Type1 /BaseFont /Amiri {encoding}")
-        return pdf.read(tmp_path / "a.pdf").notes
-
-    assert notes("/uni0627 /K") == ("text on page 1 may be unreadable; fonts lack Unicode",)
-    assert notes("/uni0041 /K") == ()
+@pytest.mark.parametrize(("letters", "is_told"), [("/uni0627 /K", True), ("/uni0041 /K", False)])
+def test_pages_in_fonts_without_unicode_are_told(letters: str, is_told: bool, tmp_path: Path) -> None:
+    encoding = f"/Encoding << /Type /Encoding /Differences [65 {letters}] >>"
+    stream = "BT /F 10 Tf 60 700 Td (ABA BAB xAy) Tj ET"
+    text = text_of(tmp_path / "a.pdf", [stream], f"/Amiri {encoding}")
+    assert text.endswith("text on page 1 may be unreadable; fonts lack Unicode") == is_told
 
 
 def test_values_of_form_fields_follow_their_labels(tmp_path: Path) -> None:
@@ -191,7 +166,5 @@ def test_values_of_form_fields_follow_their_labels(tmp_path: Path) -> None:
         ),
         "<< /Font << /F 5 0 R >> >>",
     ]
-    body = "".join(f"{n} 0 obj\n{item}\nendobj\n" for n, item in enumerate(objects, 1))
-    (tmp_path / "a.pdf").write_text(f"%PDF-1.4\n{body}trailer << /Root 1 0 R /Size 9 >>\n%%EOF\n", "latin-1")
-    (page,) = pdf.read(tmp_path / "a.pdf").pages
+    (page,) = pdf.read(write_objects(tmp_path / "a.pdf", objects)).pages
     assert page.text == "Name: Ada Lovelace\n\nPlan: Gold plan"

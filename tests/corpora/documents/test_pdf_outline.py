@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpora.documents.draw import write_objects
+
 pytest.importorskip("pypdfium2")
 
 from ragc.corpora.documents import pdf
@@ -42,14 +44,7 @@ def draw(path: Path, lines: Sequence[tuple[str, float]], outline: Sequence[str])
         after = f"/Next {at + 1} 0 R" if at < last else ""
         before = f"/Prev {at - 1} 0 R" if at > first else ""
         objects.append(f"<< /Title ({name}) /Parent 6 0 R /Dest [3 0 R /Fit] {after} {before} >>")
-    content, offsets = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        offsets.append(len(content))
-        content += f"{number} 0 obj\n{body}\nendobj\n".encode()
-    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    size = len(objects) + 1
-    end = f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer << /Size {size} /Root 1 0 R >>\n"
-    path.write_bytes(content + f"{end}startxref\n{len(content)}\n%%EOF\n".encode())
+    write_objects(path, objects)
 
 
 def headings(path: Path, lines: Sequence[tuple[str, float]], outline: Sequence[str] = ()) -> list[str]:

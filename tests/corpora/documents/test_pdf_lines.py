@@ -1,0 +1,125 @@
+"""Lines of PDF files: their order, their ends and their spaces; tables with rules and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.documents.draw import Line, drawn, text_of, write_pdf
+
+pytest.importorskip("pypdfium2")
+
+from ragc.corpora.documents import pdf
+
+TO_HEBREW = (
+    "<< /Length 98 >>\nstream\nbegincmap 1 begincodespacerange <00> <ff> endcodespacerange\n"
+    "1 beginbfrange <61> <7a> <05d0> endbfrange endcmap\nendstream"
+)
+PROSE = "Some running text of the page that is long enough to be what most of it is set in"
+
+
+def test_a_line_from_the_right_is_read_in_its_order(tmp_path: Path) -> None:
+    # Each letter stands at its place, words from the right to the left, as browsers print them.
+    places = [(300, "a"), (294, "b"), (289, "c"), (250, "PDF 2"), (242, r"\("), (236, "d"), (230, "a")]
+    places += [(227, r"\)")]
+    stream = "".join(drawn(x, text) for x, text in places)
+    assert text_of(tmp_path / "a.pdf", [stream], "/Helvetica /ToUnicode 4 0 R", TO_HEBREW) == "אבג PDF 2 (דא)"
+
+
+def test_lines_with_aligned_gaps_are_rows_and_one_without_a_first_cell_goes_on(tmp_path: Path) -> None:
+    rows = ["Part", "Price"], ["Valve", "12 euro"], ["", "a piece"], ["Pump", "340"]
+    cells = [
+        (60 + 120 * n, cell, 700 - 12 * row) for row, texts in enumerate(rows) for n, cell in enumerate(texts)
+    ]
+    stream = "".join(drawn(*cell) for cell in cells) + drawn(
+        60, "Words after it that are no row of this table", 640
+    )
+    table = "| Part | Price |\n| --- | --- |\n| Valve | 12 euro a piece |\n| Pump | 340 |"
+    assert text_of(tmp_path / "a.pdf", [stream]).startswith(table)
+
+
+def test_code_keeps_its_spaces(tmp_path: Path) -> None:
+    lines = ["def f(x):", "    if x:", "        return  x", "    return 2"]
+    stream = "".join(drawn(60, line, 700 - 12 * n) for n, line in enumerate(lines))
+    assert text_of(tmp_path / "a.pdf", [stream], "/Courier") == "\n".join(lines)
+
+
+def test_a_paragraph_goes_on_after_a_line_that_ends_in_a_hyphen(tmp_path: Path) -> None:
+    lines = [
+        "The first line of it with an exam-",
+        "ple of a word that goes on, and",
+        "a third line",
+        "with a fourth",
+    ]
+    stream = "".join(drawn(60, line, 700 - 12 * n) for n, line in enumerate(lines))
+    assert text_of(tmp_path / "a.pdf", [stream]) == " ".join(lines).replace("- ", "")
+
+
+def test_a_large_or_bold_paragraph_is_no_heading(tmp_path: Path) -> None:
+    lead = [
+        "A summary in large letters says on more than a line",
+        "what the whole of the text is about, and it ends.",
+    ]
+    lines: list[Line] = [(14, 780 - 18 * n, line) for n, line in enumerate(lead)]
+    lines += [(14, 700, "Prices"), *((10, 680 - 12 * n, f"Words of line {n} of the text") for n in range(9))]
+    assert [
+        line
+        for line in pdf.read(write_pdf(tmp_path / "a.pdf", [lines])).pages[0].text.split("\n")
+        if "#" in line
+    ] == ["# Prices"]
+
+
+def test_a_page_of_a_picture_and_a_running_head_has_no_text(tmp_path: Path) -> None:
+    picture = "q 400 0 0 400 60 200 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q\n"
+    streams = [
+        drawn(60, "Handbook", 800) + (picture if n == 2 else drawn(60, f"Words {'abcd'[n]}."))
+        for n in range(4)
+    ]
+    text = text_of(tmp_path / "a.pdf", streams)
+    assert text == "Words a.\n\nWords b.\n\nWords d.\n\nno text on page 3; it may be a scan"
+
+
+def test_the_title_on_both_pages_of_a_form_stays(tmp_path: Path) -> None:
+    streams = [drawn(60, "Application", 800) + drawn(60, f"Words {letter}.") for letter in "ab"]
+    assert text_of(tmp_path / "a.pdf", streams).count("Application") == 2
+
+
+def test_small_capitals_are_no_superscripts_and_spaces_after_superscripts_stay(tmp_path: Path) -> None:
+    line: list[Line] = [(10, 700, "P"), (7, 700, "ERSON", 66.7), (10, 700, "no", 100), (7, 704, "1", 112)]
+    line += [(10, 700, "is here", 119)]
+    assert pdf.read(write_pdf(tmp_path / "a.pdf", [line])).pages[0].text == "PERSON no^1 is here"
+
+
+def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
+    words = [
+        (60, PROSE, 700),
+        (65, "Part", 655),
+        (165, "Use", 655),
+        (65, "Valve", 622),
+        (165, "stops the", 627),
+    ]
+    words += [(165, "flow", 615), (65, "Pump", 595), (60, PROSE, 560)]
+    boxes = "60 640 100 30 re S 160 640 100 30 re S 60 610 100 30 re S 160 610 100 30 re S 60 580 200 30 re S"
+    table = "| Part | Use |\n| --- | --- |\n| Valve | stops the flow |\n| Pump |  |"
+    text = text_of(tmp_path / "a.pdf", ["".join(drawn(*word) for word in words) + boxes])
+    assert text == f"{PROSE}\n\n{table}\n\n{PROSE}"
+
+
+def test_framed_running_text_is_no_table(tmp_path: Path) -> None:
+    stream = (
+        "".join(drawn(60, PROSE, y) for y in (700, 650, 630, 610)) + "50 640 500 30 re S 50 600 500 40 re S"
+    )
+    assert "|" not in text_of(tmp_path / "a.pdf", [stream])
+
+
+def test_ligatures_without_unicode_and_turned_text_are_words(tmp_path: Path) -> None:
+    turned = "BT /F 10 Tf 0 1 -1 0 40 300 Tm (Rate) Tj ET\n"
+    text = text_of(tmp_path / "a.pdf", [drawn(60, r"A \034rst in\035uence") + turned])
+    assert text == "A first influence\n\nRate"
+
+
+def test_the_title_above_the_contents_stays(tmp_path: Path) -> None:
+    entries = [f"Chapter of {word} . . . . . . . 2" for word in ("amber", "birch", "cedar", "dune", "elm")]
+    first = "".join(drawn(60, line, 780 - 20 * n) for n, line in enumerate(["A book of trees", *entries]))
+    assert text_of(tmp_path / "a.pdf", [first, drawn(60, "Words.")]).startswith("A book of trees\n\nWords.")
