@@ -229,12 +229,13 @@ def _blocks(
 ) -> Iterator[tuple[int, str]]:
     """Yields the Markdown of the headings of a page with their level, of its paragraphs and tables with 0."""
     leads = [above.base - line.base for above, line in pairwise(lines)]
-    usual_lead = median([lead for lead in leads if lead > 0] or [0.0])
+    usual_lead, page = median([lead for lead in leads if lead > 0] or [0.0]), [*lines]
     while lines:
         count, columns, cells = _aligned(lines)
         if count and min(mean(len(line.text) for line in column) for column in columns.values()) > MAX_CELL:
-            lines[:count] = chain(*(columns[column] for column in sorted(columns)))
-            count = 0
+            running = [*chain(*(columns[column] for column in sorted(columns)))]
+            page = [*(line for line in page if line not in lines[:count]), *running]
+            lines[:count], count = running, 0
         if count or lines[0].cells:
             yield 0, as_markdown(lines[0].cells or cells)
             lines = lines[count or 1 :]
@@ -244,7 +245,7 @@ def _blocks(
             not level
             and end < len(lines)
             and not lines[end].cells
-            and not _begins(lines[end - 1], lines[end], usual_lead)
+            and not _begins(lines[end - 1], lines[end], usual_lead, page)
             and not _heading(lines[end:], dict(entries), levels)[0]
             and not _aligned(lines[end:])[0]
         ):
@@ -317,13 +318,19 @@ def _heading(
     return (level, count) if is_heading else (0, 1)
 
 
-def _begins(above: Line, line: Line, usual_lead: float) -> bool:
-    """Returns whether `line` begins a paragraph after the line `above`."""
-    lead = above.base - line.base
+def _begins(above: Line, line: Line, usual_lead: float, page: Sequence[Line]) -> bool:
+    """Returns whether `line` begins a paragraph after the line `above`: also where its first word would have
+    fitted there.
+    """
+    lead, word = above.base - line.base, line.text.partition(" ")[0]
+    margin = max(near.right for near in page if abs(near.left - above.left) < 3 * above.size)
+    needed = (len(word) / len(line.text)) * (line.right - line.left) + 2 * line.size
+    is_deliberate = margin - above.right > needed and not line.width
+    goes_on = line.text[:1].islower() and above.text[-1].isalnum()
     is_indented = abs(above.left - line.left) > 0.8 * line.size and not line.width
     return not above.text.endswith(tuple(HYPHENS)) and (
         lead > min(usual_lead, 1.8 * line.size) + 0.35 * line.size
-        or (lead < -line.size and not (line.text[:1].islower() and above.text[-1].isalnum()))
+        or (not goes_on and (lead < -line.size or is_deliberate))
         or abs(above.size - line.size) > 0.5
         or _BULLET.match(line.text) is not None
         or (above.width > 0) != (line.width > 0)

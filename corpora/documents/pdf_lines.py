@@ -93,6 +93,11 @@ class Line:
         """The left end of the line."""
         return min(part.left for part in self.parts)
 
+    @property
+    def right(self) -> float:
+        """The right end of the line."""
+        return max(part.right for part in self.parts)
+
 
 class _Rule(NamedTuple):
     """The box of a straight rule, in points."""

@@ -124,13 +124,20 @@ def test_lines_in_columns_are_a_table_or_columns_of_text(tmp_path: Path) -> None
     assert page.text.split("\n\n") == blocks
 
 
+def test_a_line_that_had_room_for_the_next_word_ends_its_paragraph(tmp_path: Path) -> None:
+    lines = ["To: Ada Lovelace, London", "Date: 1 March 2024", "The committee has read the report of the",
+             "northern branch and agrees.", "It asks for a plan of the costs."]  # fmt: skip
+    (page,) = pages(tmp_path / "a.pdf", lines)
+    assert page.split("\n\n") == [*lines[:2], " ".join(lines[2:4]), lines[4]]
+
+
 def test_pages_without_text_are_told(tmp_path: Path) -> None:
     document = pdf.read(write_pdf(tmp_path / "a.pdf", [[(10.0, 700.0, "Words.")], [], []]))
     assert document.notes == ("no text on page 2, 3; it may be a scan",)
 
 
 def test_japanese_words_at_the_end_of_a_line_are_joined_without_a_space(tmp_path: Path) -> None:
-    lines = ["民主", "主義の Debian", "憲章"]
+    lines = ["自由と民主", "主義の Debian", "憲章"]
     shown = (line.encode("utf-16-be").hex() for line in lines)
     stream = "".join(f"BT /F 10 Tf 60 {700 - 12 * n} Td <{line}> Tj ET " for n, line in enumerate(shown))
     system = "/CIDSystemInfo << /Registry (Adobe) /Ordering (Japan1) /Supplement 5 >>"
@@ -139,7 +146,7 @@ def test_japanese_words_at_the_end_of_a_line_are_joined_without_a_space(tmp_path
     about = (
         "<< /Type /FontDescriptor /FontName /Ryumin-Light /Flags 4 /FontBBox [0 -200 1000 900] /StemV 80 >>"
     )
-    assert text_of(tmp_path / "a.pdf", [stream], font, about) == "民主主義の Debian 憲章"
+    assert text_of(tmp_path / "a.pdf", [stream], font, about) == "自由と民主主義の Debian 憲章"
 
 
 @pytest.mark.parametrize(("letters", "is_told"), [("/uni0627 /K", True), ("/uni0041 /K", False)])
