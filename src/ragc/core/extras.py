@@ -20,7 +20,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "parquet": ("pyarrow",),
     "documents": ("pypdfium2", "docx", "pptx", "python_calamine", "markdownify"),
     "metrics": ("rouge_score", "ftfy", "punkt"),
-    "nli": ("sentence_transformers", "torch", "transformers"),
+    "nli": ("torch", "transformers"),
     "vllm": ("vllm",),
     "train": ("trl", "peft", "gguf"),
     "serve": ("fastapi", "uvicorn", "httptools", "prometheus_client"),
