@@ -43,6 +43,9 @@ MIN_GUTTER = 0.3
 MAX_CELL = 28
 """The most characters of the cells of a column, on average, beside columns of running text."""
 
+MIN_COLUMN = 8
+"""The fewest lines of a column that is put beside others."""
+
 MIN_OF_A_STYLE = 5
 """The fewest entries of the outline that make other lines of their style headings."""
 
@@ -74,7 +77,7 @@ def read(path: Path, *, outlined: bool = True) -> Document:
         reason = "is encrypted" if is_encrypted else f"is truncated or damaged ({error})"
         raise UnreadableDocument(reason) from error
     document.init_forms()
-    pages = [lines_of(document, page) for page in document]
+    pages = [_in_rows(lines_of(document, number)) for number in range(len(document))]
     if not any(pages):
         raise UnreadableDocument(f"has no text on its {len(pages)} pages; they may be scans")
     texts = [" ".join(line.text for line in page) for page in pages]
@@ -118,18 +121,46 @@ def _words(text: str) -> str:
     return re.sub(r"[\W_]+", " ", re.sub(number, "", text)).strip().casefold()
 
 
+def _in_rows(lines: Sequence[Line]) -> list[Line]:
+    """Returns lines with the columns of a table, which some files have one after another, in rows.
+
+    Such a column has `MIN_COLUMN` short lines or more, most at the height of a line that came before.
+    """
+    result = list[Line]()
+    starts = [n for n, (above, line) in enumerate(pairwise(lines), 1) if line.base > above.base + line.size]
+    for start, end in pairwise([0, *starts, len(lines)]):
+        column, rows = lines[start:end], dict[Line, Line]()
+        are_cells = (
+            result and len(column) >= MIN_COLUMN and mean(len(line.text) for line in column) <= MAX_CELL
+        )
+        for line in column if are_cells and not any(line.cells for line in (*column, *result)) else ():
+            row = min(result, key=lambda row: abs(row.base - line.base))
+            if abs(row.base - line.base) < 0.5 * line.size:
+                rows[row] = line
+        if len(rows) < 0.8 * len(column):
+            result += column
+            continue
+        for place, row in enumerate(result):
+            if row in rows:
+                parts = sorted((*row.parts, *rows[row].parts), key=lambda part: part.left)
+                result[place] = replace(row, parts=tuple(parts))
+        result += [line for line in column if line not in rows.values()]
+    return result
+
+
 def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line]]:
     """Returns the lines without running heads and feet.
 
     They stand at one place at the edge of most pages, with the same words, or with the number of the page
-    alone at one of their ends. Those that change with the chapter stand apart and are no larger than the
-    running text; one of their parts, without the number of the page, is also at that place on one of the two
-    pages before or after, and no other part has a number like that of an invoice. A page that has nothing
-    else keeps them, unless it has a picture.
+    alone at one of their ends beside words that occur again. Those that change with the chapter stand apart
+    and are no larger than the running text; one of their parts, without the number of the page, is also at
+    that place on one of the two pages before or after, and no other part has a number like that of an
+    invoice. A page that has nothing else keeps them, unless it has a picture.
     """
     import pypdfium2.raw as raw
 
     body = Counter(line.size for line in chain(*pages) for _ in line.text).most_common(1)[0][0]
+    times = Counter(_words(part.text) for line in chain(*pages) for part in line.parts)
     same = list[dict[Line, tuple[int, str]]]()
     parts = list[dict[Line, set[tuple[int, str]]]]()
     for number, page in enumerate(pages, 1):
@@ -145,7 +176,9 @@ def _without_heads(document: Any, pages: Sequence[list[Line]]) -> list[list[Line
         numbered = {
             line
             for line in page
-            if not line.cells and any(alone.fullmatch(line.parts[end].text) for end in (0, -1))
+            if not line.cells
+            and any(alone.fullmatch(line.parts[end].text) for end in (0, -1))
+            and all(alone.fullmatch(part.text) or times[_words(part.text)] > 1 for part in line.parts)
         }
         same.append({line: (round(line.base / 6), "#" if line in numbered else line.text) for line in page})
     seen = Counter(key for page in same for key in {*page.values()})
@@ -347,4 +380,11 @@ def _joined(lines: Sequence[Line]) -> str:
     text = reduce(
         lambda text, line: text + line if re.search(r"\w-$", text) else continued(text, line), texts
     )
-    return re.sub("[\x02\ufffe\xad]\\s*", "", text)
+    return re.sub(rf"(\w*)[{HYPHENS}]\s*([\w-]*)", _unbroken, re.sub(r"\xad\s*", "", text))
+
+
+def _unbroken(match: re.Match[str]) -> str:
+    """Returns a word that was broken at the end of a line; names, numbers and chains keep their hyphen."""
+    begin, end = match.groups()
+    is_word = end[:1].islower() or (len(begin) > 2 and begin.isupper())
+    return f"{begin}{end}" if is_word and "-" not in end else f"{begin}-{end}"

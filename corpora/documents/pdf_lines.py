@@ -12,14 +12,14 @@ import ctypes
 import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from itertools import chain, groupby, pairwise
 from math import hypot, inf
 from statistics import mean, median
 from typing import Any, NamedTuple
-from unicodedata import bidirectional
+from unicodedata import bidirectional, normalize
 
 from ragc.corpora.documents.base import continued, lowered, raised, table
 
@@ -43,6 +43,16 @@ MAX_CELL = 200
 
 _LIGATURES = {11: "ff", 12: "fi", 14: "ffi", 15: "ffl", 27: "ff", 28: "fi", 29: "fl", 30: "ffi", 31: "ffl"}
 """What the letters of TeX's fonts mean that come as control letters where a file does not say it."""
+
+_ACCENTS = dict(zip("¨´`ˆ˜¸˚ˇ", "\u0308\u0301\u0300\u0302\u0303\u0327\u030a\u030c", strict=True))
+"""The accents that old fonts of TeX draw over a letter, as marks that combine with it."""
+
+_UPRIGHT: Mapping[int, Callable[[float, float, float, float], tuple[float, ...]]] = {
+    90: lambda left, low, right, high: (0, -1, 1, 0, -low, right),
+    180: lambda left, low, right, high: (-1, 0, 0, -1, right, high),
+    270: lambda left, low, right, high: (0, 1, -1, 0, high, -left),
+}
+"""The matrix that turns the content of a page with these edges by the angle at which it is shown."""
 
 _KINDS = {"R": "R", "AL": "R", "NSM": "R", "L": "L", "EN": "N", "AN": "N", "ET": "E", "CS": "C", "WS": "W"}
 """The bidirectional classes as letters from right to left, from left to right, digits, signs at digits,
@@ -108,13 +118,14 @@ class _Rule(NamedTuple):
     high: float
 
 
-def lines_of(document: Any, page: Any) -> list[Line]:
-    """Returns the lines of a page in the order of the file, each table where its first line stands.
+def lines_of(document: Any, number: int) -> list[Line]:
+    """Returns the lines of the page `number`, from 0, in the order of the file, each table where its first
+    line stands.
 
     Values of form fields stand at their place.
     """
-    lines = list[list[Text]]()
-    for row in filter(None, _rows(page.get_textpage())):
+    page, lines = _upright(document, number), list[list[Text]]()
+    for row in map(_accented, filter(None, _rows(page.get_textpage()))):
         end, start = (lines[-1][-1] if lines else row[0]._replace(base=inf)), row[0]
         is_next = start.left > end.left or abs(end.left - start.right) <= start.size
         if is_next and abs(start.base - end.base) < 0.5 * max(start.size, end.size):
@@ -134,6 +145,20 @@ def lines_of(document: Any, page: Any) -> list[Line]:
             elif line:
                 result.append(line)
     return result
+
+
+def _upright(document: Any, number: int) -> Any:
+    """Returns a page whose content is turned as the page is shown."""
+    import pypdfium2.raw as raw
+
+    page = document[number]
+    if angle := page.get_rotation():
+        matrix = _UPRIGHT[angle](*page.get_mediabox())
+        raw.FPDFPage_TransFormWithClip(page, raw.FS_MATRIX(*matrix), None)
+        raw.FPDFPage_TransformAnnots(page, *matrix)
+        page.set_rotation(0)
+        page = document[number]  # read again
+    return page
 
 
 def as_markdown(cells: Mapping[tuple[float, float], Sequence[str]]) -> str:
@@ -171,6 +196,23 @@ def _rows(text_page: Any) -> Iterator[list[Text]]:
             yield row
             row = []
     yield row
+
+
+def _accented(letters: list[Text]) -> list[Text]:
+    """Returns letters with the accents that are drawn over them."""
+    for mark in [letter for letter in letters if letter.text in _ACCENTS]:
+        middle = (mark.left + mark.right) / 2
+        for place, letter in enumerate(letters):
+            is_below = letter.left < middle < letter.right and letter.text not in _ACCENTS
+            if is_below and letter.text.isalpha():
+                letters[place] = letter._replace(text=normalize("NFC", letter.text + _ACCENTS[mark.text]))
+                drawn = letters.index(mark)
+                around = slice(max(0, drawn - 1), drawn + 2)  # pdfium put spaces there
+                letters[around] = [near for near in letters[around] if near is not mark and near.text != " "]
+                if letters[-1].text == "-":  # the accent hid the end of the line from pdfium
+                    letters[-1] = letters[-1]._replace(text=HYPHENS[0])
+                break
+    return letters
 
 
 @cache

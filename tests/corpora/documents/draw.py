@@ -42,14 +42,16 @@ def write_objects(path: Path, objects: Sequence[str]) -> Path:
     return path
 
 
-def text_of(path: Path, streams: Sequence[str], font: str = "/Helvetica", extra: str = "<< >>") -> str:
+def text_of(
+    path: Path, streams: Sequence[str], font: str = "/Helvetica", extra: str = "<< >>", angle: int = 0
+) -> str:
     """Returns the text and notes of a PDF with a page for each content stream, which names its font `F`.
 
-    The font may refer to the object 4, which is `extra`.
+    The font may refer to the object 4, which is `extra`. Pages are shown turned by `angle`.
     """
     pages = range(5, 5 + 2 * len(streams), 2)
     kids = " ".join(f"{number} 0 R" for number in pages)
-    about = "/Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F 3 0 R >> >>"
+    about = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {angle} /Resources << /Font << /F 3 0 R >> >>"
     font = font if "/BaseFont" in font else f"/Subtype /Type1 /BaseFont {font}"
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]
     objects += f"<< /Type /Font {font} >>", extra

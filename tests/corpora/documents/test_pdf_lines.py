@@ -123,3 +123,46 @@ def test_the_title_above_the_contents_stays(tmp_path: Path) -> None:
     entries = [f"Chapter of {word} . . . . . . . 2" for word in ("amber", "birch", "cedar", "dune", "elm")]
     first = "".join(drawn(60, line, 780 - 20 * n) for n, line in enumerate(["A book of trees", *entries]))
     assert text_of(tmp_path / "a.pdf", [first, drawn(60, "Words.")]).startswith("A book of trees\n\nWords.")
+
+
+@pytest.mark.parametrize(
+    ("angle", "matrix"), [(90, "0 1 -1 0 100 60"), (180, "-1 0 0 -1 500 700"), (270, "0 -1 1 0 100 700")]
+)
+def test_a_page_that_is_shown_turned_is_read_as_it_is_shown(angle: int, matrix: str, tmp_path: Path) -> None:
+    stream = f"BT /F 10 Tf {matrix} Tm (Water is H) Tj /F 6 Tf -2 Ts (2) Tj 0 Ts /F 10 Tf (O here.) Tj ET"
+    assert text_of(tmp_path / "a.pdf", [stream], angle=angle) == "Water is H₂O here."
+
+
+def test_accents_that_are_drawn_over_letters_belong_to_them(tmp_path: Path) -> None:
+    encoding = "/Encoding << /Type /Encoding /Differences [127 /dieresis] >>"
+    stream = (
+        "BT /F 10 Tf 1 0 0 1 60 700 Tm (F) Tj 1 0 0 1 67.2 700 Tm (\\177) Tj 1 0 0 1 66.1 700 Tm (ur.) Tj ET"
+    )
+    font = f"/Subtype /Type1 /BaseFont /Helvetica {encoding}"
+    assert text_of(tmp_path / "a.pdf", [stream], font) == "Für."
+
+
+def test_names_and_chains_of_words_keep_their_hyphen_at_the_end_of_a_line(tmp_path: Path) -> None:
+    lines = ["It was seen in the T-", "SGX of this machine, an end-", "to-end proof for all exam-", "ples."]
+    stream = "".join(drawn(60, line, 700 - 12 * n) for n, line in enumerate(lines))
+    text = text_of(tmp_path / "a.pdf", [stream])
+    assert text == "It was seen in the T-SGX of this machine, an end-to-end proof for all examples."
+
+
+def test_a_foot_beside_the_page_number_stays_if_it_occurs_once(tmp_path: Path) -> None:
+    streams = [
+        drawn(60, f"Text of the page {'abcd'[n - 1]}.")
+        + drawn(60, f"{'To appear in May.' * (n == 1)} {n}", 40)
+        for n in range(1, 5)
+    ]
+    text = text_of(tmp_path / "a.pdf", streams)
+    assert text.count("To appear in May.") == 1
+    assert not text.endswith("4")
+
+
+def test_columns_that_a_file_has_one_after_another_are_rows_of_a_table(tmp_path: Path) -> None:
+    days = "".join(drawn(60, f"{n:02}/10", 600 - 12 * n) for n in range(1, 10))
+    sums = "".join(drawn(300, f"{n * 7}.50", 600.5 - 12 * n) for n in range(1, 10))
+    rows = text_of(tmp_path / "a.pdf", [drawn(60, "Payments of October", 620) + days + sums]).split("\n")
+    assert rows[2] == "| 01/10 | 7.50 |"
+    assert rows[-1] == "| 09/10 | 63.50 |"
