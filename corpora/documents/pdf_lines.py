@@ -41,6 +41,9 @@ MAX_RULES = 4_000
 MAX_CELL = 200
 """The most letters of a cell of a ruled table, on average; boxes around running text have more."""
 
+MAX_SCRIPT = 6
+"""The most letters of a superscript or subscript; small words that stand higher have more."""
+
 _LIGATURES = {11: "ff", 12: "fi", 14: "ffi", 15: "ffl", 27: "ff", 28: "fi", 29: "fl", 30: "ffi", 31: "ffl"}
 """What the letters of TeX's fonts mean that come as control letters where a file does not say it."""
 
@@ -285,7 +288,8 @@ def _text(letters: Sequence[Text], size: float, base: float) -> str:
         letters, lambda letter: (letter.size < 0.9 * size) * round((letter.base - base) / size / 0.2)
     ):
         words = "".join(letter.text for letter in run)
-        text += raised(words) if height > 0 else lowered(words) if height < 0 and words.isalnum() else words
+        place = height if len(words.strip()) <= MAX_SCRIPT else 0
+        text += raised(words) if place > 0 else lowered(words) if place < 0 and words.isalnum() else words
     text = " ".join(text.split())
     return _TURNED.sub(lambda sign: sign[0].translate(_BRACKETS), text) if is_from_right else text
 
@@ -333,17 +337,21 @@ def _ruled_cells(page: Any, letters: Sequence[Text]) -> dict[Text, tuple[float, 
     Rows and columns are the places of the nearest rules above and to the left of a letter.
     """
     places = dict[Text, tuple[float, float, float]]()
-    for number, rules in enumerate(_grids(page)):
-        across = [rule for rule in rules if rule.low == rule.high]
-        down = [rule for rule in rules if rule.left == rule.right]
+    for number, grid in enumerate(_grids(page)):
+        down = [rule for rule in grid if rule.left == rule.right]
+        lines = [rule for rule in grid if rule.low == rule.high]  # some may stand under words
+        across = [rule for rule in lines if any(_touch(rule, near) for near in down)]
+        if not across:
+            continue
+        rules = [*across, *down]
         left, low = min(rule.left for rule in rules), min(rule.low for rule in rules)
         right, high = max(rule.right for rule in rules), max(rule.high for rule in rules)
         cells = dict[Text, tuple[float, float]]()
-        for before, letter in pairwise([*letters[:1], *letters]) if across and down else ():
+        for before, letter in pairwise([*letters[:1], *letters]):
             x, y = (letter.left + letter.right) / 2, letter.base + 0.3 * letter.size
             is_same_word = before.base == letter.base and abs(letter.left - before.right) < 0.1 * letter.size
-            if is_same_word and before in cells:
-                cells[letter] = cells[before]
+            if letter.text.isspace() or (is_same_word and not before.text.isspace() and before in cells):
+                cells |= {letter: cells[before]} if before in cells else {}
             elif left < x < right and low < y < high:
                 above = [
                     rule.low
@@ -376,14 +384,14 @@ def _grids(page: Any) -> Iterator[list[_Rule]]:
             drawn |= {_Rule(left, y, right, y) for y in ys if right - left > THIN}
             drawn |= {_Rule(x, low, x, high) for x in xs if high - low > THIN}
     rules = sorted(drawn) if len(drawn) <= MAX_RULES else []
-
-    def touch(rule: _Rule, near: _Rule) -> bool:
-        is_beside = rule.left - TOUCH <= near.right and near.left <= rule.right + TOUCH
-        return is_beside and rule.low - TOUCH <= near.high and near.low <= rule.high + TOUCH
-
     while rules:
         grid = [rules.pop()]
         for rule in grid:  # grows
-            grid += [near for near in rules if touch(rule, near)]
-            rules = [apart for apart in rules if not touch(rule, apart)]
+            grid += [near for near in rules if _touch(rule, near)]
+            rules = [apart for apart in rules if not _touch(rule, apart)]
         yield grid
+
+
+def _touch(rule: _Rule, near: _Rule) -> bool:
+    is_beside = rule.left - TOUCH <= near.right and near.left <= rule.right + TOUCH
+    return is_beside and rule.low - TOUCH <= near.high and near.low <= rule.high + TOUCH

@@ -84,7 +84,7 @@ def decoded(data: bytes, declared: str = "", *, is_page: bool = False) -> tuple[
             continue
         wrong = text.count("\ufffd")
         if not wrong or mark or 4 * wrong <= len(re.findall(r"[^\x00-\x7f\ufffd]", text)):
-            note = f"{wrong} bytes are no valid {encoding} and were replaced"
+            note = f"bytes that are not {encoding} were replaced: {wrong}"
             return text, (note,) if wrong else ()
     from charset_normalizer import from_bytes
 

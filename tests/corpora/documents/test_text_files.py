@@ -44,7 +44,7 @@ def test_a_wrong_byte_spoils_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("Rückgabefrist beträgt vierzehn Tage, schöne Grüße".encode() + b"\xff")
     document = text.read(tmp_path / "a.txt")
     assert document.pages[0].text.startswith("Rückgabefrist beträgt")
-    assert document.notes == ("1 bytes are no valid utf-8 and were replaced",)
+    assert document.notes == ("bytes that are not utf-8 were replaced: 1",)
 
 
 def test_pictures_in_base64_and_endless_blanks_are_no_text() -> None:
