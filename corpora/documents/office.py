@@ -189,17 +189,18 @@ def _paragraph(node: Any, document: Any) -> str:
 
 
 def _table(node: Any) -> str:
-    """Returns a table of Word or PowerPoint; a short text of merged cells stands in each of them."""
+    """Returns a table of Word or PowerPoint; a short text of a cell over several rows stands in each of them,
+    and that of one over several columns in the first.
+    """
     rows = list[list[tuple[str, bool]]]()  # each cell, and whether it only continues the one left of it
     for row in node.iter("{*}tr"):
         cells = [("", False)] * getattr(row, "grid_before", 0)
         for cell in row.iter("{*}tc"):
             is_more = getattr(cell, "hMerge", False)
             above = rows[-1][len(cells) :] if rows and cell.vMerge in (True, "continue") else []
-            text = " ".join(_text(cell).split())
-            copied = cells[-1:] if is_more else above
-            cells.append((repeated(copied[0][0]) if copied else text, is_more))
-            cells += [(repeated(text), True)] * (min(getattr(cell, "grid_span", 1), 100) - 1)
+            text = repeated(above[0][0]) if above else " ".join(_text(cell).split())
+            cells.append(("" if is_more else text, is_more))
+            cells += [("", True)] * (min(getattr(cell, "grid_span", 1), 100) - 1)
         rows.append(cells if len(list(row.iter("{*}tc"))) > 1 else cells[:1])
     columns = [
         column

@@ -68,7 +68,7 @@ MATH = (
     "<m:nary><m:sub><m:r><m:t>0</m:t></m:r></m:sub><m:sup/><m:e><m:r><m:t>x</m:t></m:r></m:e></m:nary>",
     "<m:d><m:e><m:r><m:t>y</m:t></m:r></m:e></m:d>",
 )
-FEES = "| Plan | Fee | Fee |\n| --- | --- | --- |\n| Gold | 1 | 10 |\n| Gold | 2 | 12 |"
+FEES = "| Plan | Fee |  |\n| --- | --- | --- |\n| Gold | 1 | 10 |\n| Gold | 2 | 12 |"
 SUM = "<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr>"
 NESTED = table(row(cell("A"), cell("30")))
 BODIES = {
@@ -142,10 +142,13 @@ BODIES = {
             row(cell("Gold", "<w:vMerge w:val='restart'/>"), cell("1"), cell("10")),
             row(cell("", "<w:vMerge/>"), cell("2"), cell("12")),
             row(cell("All", "<w:gridSpan w:val='3'/>")),
-            row(cell("x"), cell(LONG, "<w:gridSpan w:val='2'/>")),
+            row(cell("x"), cell("free", "<w:gridSpan w:val='2'/><w:vMerge w:val='restart'/>")),
+            row(cell("y"), cell("", "<w:gridSpan w:val='2'/><w:vMerge/>")),
+            row(cell(LONG, "<w:vMerge w:val='restart'/>"), cell("3"), cell("15")),
+            row(cell("", "<w:vMerge/>"), cell("4"), cell("16")),
         )
         + "<w:p>",
-        f"{FEES}\n| All |  |  |\n| x | {LONG} |  |",
+        f"{FEES}\n| All |  |  |\n| x | free |  |\n| y | free |  |\n| {LONG} | 3 | 15 |\n|  | 4 | 16 |",
     ),
     "tables within a table": (
         f"</w:p>{table(row(cell('Grade'), f'<w:tc>{NESTED}<w:p/></w:tc>'))}<w:p>",
@@ -238,7 +241,7 @@ def test_slides_keep_their_order_notes_charts_merged_cells_and_diagrams(tmp_path
     assert [page.label for page in document.pages] == ["slide 1", "slide 2", "slide 3", "slide 4"]
     assert [page.text for page in document.pages] == [
         "Revenue\n\n|  | 2024 | 2025 |\n| --- | --- | --- |\n| East | 19.2 | 22 |\n| West | 0.3 |  |",
-        "| Plan | Fee | Fee |\n| --- | --- | --- |\n| Gold | 1 | 10 |",
+        "| Plan | Fee |  |\n| --- | --- | --- |\n| Gold | 1 | 10 |",
         "Step one",
         "## Plan\n\nabove\n\nbelow\n\\# it\n\nNotes: Say it slowly.",
     ]
