@@ -247,6 +247,28 @@ def test_slides_keep_their_order_notes_charts_merged_cells_and_diagrams(tmp_path
     ]
 
 
+def test_slides_read_cards_next_to_each_other_card_by_card(tmp_path: Path) -> None:
+    presentation: Any = pptx.Presentation()
+    shapes = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes
+
+    def write(parent: Any, text: str, left: int, top: int, width: int) -> None:
+        lengths = (pptx.util.Pt(length) for length in (left, top, width, 30))
+        parent.add_textbox(*lengths).text_frame.text = text
+
+    write(shapes, "1 of 2", 50, 500, 600)
+    grouped = shapes.add_group_shape().shapes
+    for label, left in (("leave", 450), ("staff", 50), ("cost", 250)):
+        for number, name in enumerate(("number", "name", "note")):
+            parent = grouped if label == "leave" else shapes
+            write(parent, f"{label} {name}", left, 150 - (label == "leave") + 30 * number, 180)
+    write(shapes, "Our year", 50, 50, 600)
+    write(shapes, "across the title", 500, 70, 150)
+    presentation.save(str(tmp_path / "a.pptx"))
+    cards = [f"{label} {name}" for label in ("staff", "cost", "leave") for name in ("number", "name", "note")]
+    text = office.read_slides(tmp_path / "a.pptx").pages[0].text
+    assert text.split("\n\n") == ["Our year", "across the title", *cards, "1 of 2"]
+
+
 def write_sheets(path: Path, **sheets: list[list[Any]]) -> Path:
     with xlsxwriter.Workbook(str(path), {"default_date_format": "yyyy-mm-dd"}) as book:
         for name, rows in sheets.items():
