@@ -64,6 +64,13 @@ _UNDER_A_HEADING = (
     "boolean(preceding-sibling::*[1][self::h2 or self::h3 or self::h4 or self::h5 or self::h6]"
     " and .//a[@href][not(starts-with(@href, '#'))])"
 )
+_IS_A_LIST = "self::ul or self::ol or .//li and not(.//text()[normalize-space()][not(ancestor::li)])"
+_AROUND = (
+    "(ancestor-or-self::*[preceding-sibling::*[1] or following-sibling::*[1] or ../text()[normalize-space()]"
+    " or not(parent::*)])[last()]"
+)
+"""The outermost element around one that holds nothing else."""
+
 _MAIN = "self::main or self::article or @role='main'"
 _NOT_IN_HEADINGS = ".//text()[not(ancestor::h1 or ancestor::h2 or ancestor::h3 or ancestor::title)]"
 _WRITTEN_OUT = (
@@ -192,9 +199,9 @@ def _is_no_menu(node: Any, length: int) -> bool:
     loose = [len(text.strip()) for text in node.xpath(".//text()[not(ancestor::a)]")] if links else []
     if not links or max(loose, default=0) > MAX_MENU_TEXT or node.xpath("boolean(.//h1)"):
         return True
-    is_list = node.tag in ("ul", "ol")
-    above = node.xpath("normalize-space(preceding-sibling::*[1][self::p])") if is_list else ""
-    is_announced = above.endswith(":") or node.xpath(_UNDER_A_HEADING)
+    [block] = node.xpath(_AROUND)
+    above = block.xpath("normalize-space(preceding-sibling::*[1][self::p])") if node.xpath(_IS_A_LIST) else ""
+    is_announced = above.endswith(":") or block.xpath(_UNDER_A_HEADING)
     is_linked = len(links) >= 3 and sum(links) >= MENU_SHARE * sum(links + loose)
     is_named = _MENU_NAME.search(f"{node.get('class', '')} {node.get('id', '')}")
     return not is_named and (is_announced or not is_linked)

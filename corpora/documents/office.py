@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any, cast
 from zipfile import ZipFile
@@ -50,6 +50,9 @@ _BOXES = {0xF0A8: "☐", 0xF06F: "☐"}
 _NOISY = re.compile(r"-?\d+\.\d{10,}")
 _WRITTEN = {"tab": " {}", "br": "\n{}", "cr": "\n{}", "noBreakHyphen": "-{}", "p": " {}", "rt": "({})"}
 """How elements of Office stand in a line, by name, with the text of those inside."""
+
+_Box = tuple[tuple[tuple[int, int], tuple[int, int]], str]
+"""The top and bottom of a shape and its left and right side, and its text."""
 
 
 def read_word(path: Path) -> Document:
@@ -107,7 +110,7 @@ def _without_lost_parts(path: Path) -> io.BytesIO:
 
 
 def read_slides(path: Path) -> Document:
-    """Reads a page a slide: shapes from top to bottom, tables, charts as tables, the speaker's notes.
+    """Reads a page a slide: shapes column by column, tables, charts as tables, the speaker's notes.
 
     Hidden slides are noted.
     """
@@ -189,17 +192,18 @@ def _paragraph(node: Any, document: Any) -> str:
 
 
 def _table(node: Any) -> str:
-    """Returns a table of Word or PowerPoint; a short text of merged cells stands in each of them."""
+    """Returns a table of Word or PowerPoint; a short text of a cell over several rows stands in each of them,
+    and that of one over several columns in the first.
+    """
     rows = list[list[tuple[str, bool]]]()  # each cell, and whether it only continues the one left of it
     for row in node.iter("{*}tr"):
         cells = [("", False)] * getattr(row, "grid_before", 0)
         for cell in row.iter("{*}tc"):
             is_more = getattr(cell, "hMerge", False)
             above = rows[-1][len(cells) :] if rows and cell.vMerge in (True, "continue") else []
-            text = " ".join(_text(cell).split())
-            copied = cells[-1:] if is_more else above
-            cells.append((repeated(copied[0][0]) if copied else text, is_more))
-            cells += [(repeated(text), True)] * (min(getattr(cell, "grid_span", 1), 100) - 1)
+            text = repeated(above[0][0]) if above else " ".join(_text(cell).split())
+            cells.append(("" if is_more else text, is_more))
+            cells += [("", True)] * (min(getattr(cell, "grid_span", 1), 100) - 1)
         rows.append(cells if len(list(row.iter("{*}tc"))) > 1 else cells[:1])
     columns = [
         column
@@ -221,23 +225,49 @@ def _slide(slide: Any) -> Iterator[str]:
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
-    """Yields the texts and tables of `shapes`, those of groups among them, in reading order."""
+    """Yields the texts and tables of `shapes` in reading order: columns apart, a group in its place."""
+    pending = [
+        [
+            (
+                (
+                    (shape.top or 0, (shape.top or 0) + (shape.height or 0)),
+                    (shape.left or 0, (shape.left or 0) + (shape.width or 0)),
+                ),
+                text,
+            )
+            for shape in shapes
+            if (text := "\n\n".join(filter(None, _shape(shape))))
+        ]
+    ]
+    while pending:  # a recursive XY-cut: in two at the widest gap, the upper or left part first
+        boxes, widest, parts = pending.pop(), -1, list[list[_Box]]()
+        for axis in (0, 1):
+            ordered = sorted(boxes, key=lambda box: box[0][axis])
+            ends = accumulate((spans[axis][1] for spans, _ in ordered), max)
+            for number, (end, (spans, _)) in enumerate(zip(ends, ordered[1:], strict=False), 1):
+                if spans[axis][0] - end > widest:
+                    widest, parts = spans[axis][0] - end, [ordered[number:], ordered[:number]]
+        pending += parts
+        if not parts:
+            yield from (text for _, text in sorted(boxes, key=lambda box: [start for start, _ in box[0]]))
+
+
+def _shape(shape: Any) -> Iterator[str]:
+    """Yields the texts and tables of a shape, or of those in a group."""
     from pptx.oxml import parse_xml
 
-    for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
-        if hasattr(shape, "shapes"):
-            yield from _shapes(shape.shapes)
-        elif getattr(shape, "has_chart", False):
-            yield from _chart(shape.chart)
-        elif getattr(shape, "has_table", False):
-            yield _table(next(shape.element.iter("{*}tbl")))
-        else:
-            element = shape.element
-            for diagram in element.iter("{*}relIds"):
-                element = parse_xml(shape.part.related_part(_attribute(diagram, "dm")).blob)
-            lines = (line.strip() for node in element.iter("{*}p") for line in _text(node).splitlines())
-            if text := "\n".join(escaped(line) for line in lines if line):
-                yield text
+    if hasattr(shape, "shapes"):
+        yield from _shapes(shape.shapes)
+    elif getattr(shape, "has_chart", False):
+        yield from _chart(shape.chart)
+    elif getattr(shape, "has_table", False):
+        yield _table(next(shape.element.iter("{*}tbl")))
+    else:
+        element = shape.element
+        for diagram in element.iter("{*}relIds"):
+            element = parse_xml(shape.part.related_part(_attribute(diagram, "dm")).blob)
+        lines = (line.strip() for node in element.iter("{*}p") for line in _text(node).splitlines())
+        yield "\n".join(escaped(line) for line in lines if line)
 
 
 def _chart(chart: Any) -> Iterator[str]:

@@ -68,7 +68,7 @@ MATH = (
     "<m:nary><m:sub><m:r><m:t>0</m:t></m:r></m:sub><m:sup/><m:e><m:r><m:t>x</m:t></m:r></m:e></m:nary>",
     "<m:d><m:e><m:r><m:t>y</m:t></m:r></m:e></m:d>",
 )
-FEES = "| Plan | Fee | Fee |\n| --- | --- | --- |\n| Gold | 1 | 10 |\n| Gold | 2 | 12 |"
+FEES = "| Plan | Fee |  |\n| --- | --- | --- |\n| Gold | 1 | 10 |\n| Gold | 2 | 12 |"
 SUM = "<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr>"
 NESTED = table(row(cell("A"), cell("30")))
 BODIES = {
@@ -142,10 +142,13 @@ BODIES = {
             row(cell("Gold", "<w:vMerge w:val='restart'/>"), cell("1"), cell("10")),
             row(cell("", "<w:vMerge/>"), cell("2"), cell("12")),
             row(cell("All", "<w:gridSpan w:val='3'/>")),
-            row(cell("x"), cell(LONG, "<w:gridSpan w:val='2'/>")),
+            row(cell("x"), cell("free", "<w:gridSpan w:val='2'/><w:vMerge w:val='restart'/>")),
+            row(cell("y"), cell("", "<w:gridSpan w:val='2'/><w:vMerge/>")),
+            row(cell(LONG, "<w:vMerge w:val='restart'/>"), cell("3"), cell("15")),
+            row(cell("", "<w:vMerge/>"), cell("4"), cell("16")),
         )
         + "<w:p>",
-        f"{FEES}\n| All |  |  |\n| x | {LONG} |  |",
+        f"{FEES}\n| All |  |  |\n| x | free |  |\n| y | free |  |\n| {LONG} | 3 | 15 |\n|  | 4 | 16 |",
     ),
     "tables within a table": (
         f"</w:p>{table(row(cell('Grade'), f'<w:tc>{NESTED}<w:p/></w:tc>'))}<w:p>",
@@ -238,10 +241,32 @@ def test_slides_keep_their_order_notes_charts_merged_cells_and_diagrams(tmp_path
     assert [page.label for page in document.pages] == ["slide 1", "slide 2", "slide 3", "slide 4"]
     assert [page.text for page in document.pages] == [
         "Revenue\n\n|  | 2024 | 2025 |\n| --- | --- | --- |\n| East | 19.2 | 22 |\n| West | 0.3 |  |",
-        "| Plan | Fee | Fee |\n| --- | --- | --- |\n| Gold | 1 | 10 |",
+        "| Plan | Fee |  |\n| --- | --- | --- |\n| Gold | 1 | 10 |",
         "Step one",
         "## Plan\n\nabove\n\nbelow\n\\# it\n\nNotes: Say it slowly.",
     ]
+
+
+def test_slides_read_cards_next_to_each_other_card_by_card(tmp_path: Path) -> None:
+    presentation: Any = pptx.Presentation()
+    shapes = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes
+
+    def write(parent: Any, text: str, left: int, top: int, width: int) -> None:
+        lengths = (pptx.util.Pt(length) for length in (left, top, width, 30))
+        parent.add_textbox(*lengths).text_frame.text = text
+
+    write(shapes, "1 of 2", 50, 500, 600)
+    grouped = shapes.add_group_shape().shapes
+    for label, left in (("leave", 450), ("staff", 50), ("cost", 250)):
+        for number, name in enumerate(("number", "name", "note")):
+            parent = grouped if label == "leave" else shapes
+            write(parent, f"{label} {name}", left, 150 - (label == "leave") + 30 * number, 180)
+    write(shapes, "Our year", 50, 50, 600)
+    write(shapes, "across the title", 500, 70, 150)
+    presentation.save(str(tmp_path / "a.pptx"))
+    cards = [f"{label} {name}" for label in ("staff", "cost", "leave") for name in ("number", "name", "note")]
+    text = office.read_slides(tmp_path / "a.pptx").pages[0].text
+    assert text.split("\n\n") == ["Our year", "across the title", *cards, "1 of 2"]
 
 
 def write_sheets(path: Path, **sheets: list[list[Any]]) -> Path:

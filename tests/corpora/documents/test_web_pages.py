@@ -86,6 +86,14 @@ PARTS = {
     "lists of links after a colon": (
         f"{BODY}<p>The fields are:</p><ul><li>{LINKS}</ul>", "are:\n\n- Home page About page",
     ),
+    "lists of links in blocks of their own after a colon": (
+        f"{BODY}<p>The fields are:</p><div class=itemizedlist><ul><li>{LINKS}</ul></div>",
+        "are:\n\n- Home page About page",
+    ),
+    "lists of links in blocks of their own under a heading": (
+        f"{STORY}<h2>Sources</h2> <div> <div><ol><li>{LINKS}</ol></div> </div>",
+        "## Sources\n\n1. Home page About page",
+    ),
     "dishes on a list called menu": (
         "<div id=menu><ul><li>Soup, 4.50</ul><a href=a.pdf>Allergens</a></div>", "Soup",
     ),
@@ -125,7 +133,8 @@ def test_a_title_and_articles_stay_and_navigation_goes() -> None:
 
 def test_menus_and_contents_go_and_a_page_of_nothing_else_is_refused(tmp_path: Path) -> None:
     contents = f"<div><h4>Contents</h4><ul><li>{LINKS}</ul></div>"
-    assert page_text(tmp_path, f"<div class=top>{LINKS}</div>{BODY}{contents}") == page_text(tmp_path, BODY)
+    menus = f"<div><ul><li>{LINKS}</ul></div>{contents}"
+    assert page_text(tmp_path, f"<div class=top>{LINKS}</div>{BODY}{menus}") == page_text(tmp_path, BODY)
     with pytest.raises(UnreadableDocument, match="nothing but links"):
         page_text(tmp_path, f"<h1>Index</h1><ul><li>{LINKS}</ul>")
 
