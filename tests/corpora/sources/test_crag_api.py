@@ -487,7 +487,7 @@ def test_teams_are_named_by_their_short_forms(
     assert teams_in(text, teams) == named
 
 
-RELATIVE: list[tuple[str, list[tuple[str, str]]]] = [
+RELATIVE: list[tuple[str, list[tuple[str, ...]]]] = [
     ("the closing price yesterday", [("2024-03-04",) * 2]),
     ("last friday", [("2024-03-01",) * 2]),
     ("on wednesday", [("2024-02-28",) * 2]),
@@ -501,7 +501,7 @@ RELATIVE: list[tuple[str, list[tuple[str, str]]]] = [
     ("feb 29", [("2024-02-29",) * 2]),
     ("at 3:30 p.m. on monday", [("2024-03-04 15:30",) * 2]),
 ]
-DATED: list[tuple[str, list[tuple[str, str]]]] = [
+DATED: list[tuple[str, list[tuple[str, ...]]]] = [
     ("on 2019-02-03", [("2019-02-03",) * 2]),
     ("on 2/3/2019", [("2019-02-03",) * 2]),
     ("on March 3rd, 2019", [("2019-03-03",) * 2]),
@@ -523,7 +523,7 @@ DATED: list[tuple[str, list[tuple[str, str]]]] = [
     ],
 )
 def test_dates_are_relative_to_the_time_of_the_question_unless_they_have_a_year(
-    text: str, times: tuple[str, ...], spans: list[tuple[str, str]]
+    text: str, times: tuple[str, ...], spans: list[tuple[str, ...]]
 ) -> None:
     assert [list(read_question("", text, time).spans) for time in times] == [spans] * len(times)
 

@@ -103,13 +103,13 @@ def test_the_recorder_goes_on_with_its_file(tmp_path: Path) -> None:
     corpus = Bm25Source(
         [Passage("p1", "Cat", "cat sat\n\u2028mat"), Passage("p2", "", "cat"), Passage("p3", "", "dog")]
     )
+    assert Recorder(corpus, path).kind == "bm25"
     for _ in range(2):
         recorder = Recorder(corpus, path)
         for query, k in (("cat", 1), ("cat", 2), ("bird", 3)):
             ask(recorder, query, k)
     assert path.read_text("utf-8").count("\n") == 3  # nothing that is there already
     assert [len(hits) for hits in read_recording(path).values()] == [2, 0]
-    assert recorder.kind == "bm25"
 
 
 def test_searches_of_a_source_built_by_hand_are_recorded_and_replayed(tmp_path: Path) -> None:
