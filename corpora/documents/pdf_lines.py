@@ -377,7 +377,7 @@ def _grids(page: Any) -> Iterator[list[_Rule]]:
     import pypdfium2.raw as raw
 
     drawn = set[_Rule]()
-    for path in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH]):
+    for path in page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1):
         left, low, right, high = path.get_bounds()
         if raw.FPDFPath_CountSegments(path) <= 5:
             xs, ys = (left, right)[: 1 + (right - left > THIN)], (low, high)[: 1 + (high - low > THIN)]

@@ -100,7 +100,8 @@ def test_damage_is_read_or_one_sentence(where: str, draw: random.Random, world: 
     ended = world.run(words, damaged, {})
     assert ended.exit in (0, 1, 2, 10, 11), (words, damaged, ended.err)
     assert "Traceback" not in ended.err
-    assert "error in ragc" not in ended.err, (words, damaged, ended.err)
+    is_blocked = "NetworkBlocked" in ended.err  # a damaged address names a host, which no test may look up
+    assert is_blocked or "error in ragc" not in ended.err, (words, damaged, ended.err)
     assert ended.exit not in (1, 2) or ended.message or ended.out, (words, damaged)
     assert {name: (world.folder / name).read_text("utf-8") for name in FOREIGN} == FOREIGN
 
