@@ -58,6 +58,9 @@ _LETTER = re.compile(r"[^\W\d_]")
 _OWN_NUMBER = re.compile(r"\d{4}|[^\W\d_].*\d{3}")
 _NO_HEADING = re.compile(r"(?:chapter|appendix|part)\s+[\w.]+|.*[.,;]|(?!.*[^\W\d_]{2}).*", re.IGNORECASE)
 _REFERENCE = re.compile(r"(?:(?:\.\s?){4,}|[^\W\d_]{2}, )(?:\d{1,4}, )*(\d{1,4})$")
+_GOES_ON = re.compile(r"\w-$|(?:^|\s)https?:(?://\S*[/_])?$|(?:^|\s)(?:www\.|/)\S*[/_]$")
+"""The end of a line that the next one continues without a space: a hyphen, part of an address or path."""
+
 _BULLET = re.compile(r"\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 
 
@@ -378,7 +381,7 @@ def _joined(lines: Sequence[Line]) -> str:
         return "\n".join(" " * round((line.left - margin) / line.width) + line.text for line in lines)
     texts = (line.text for line in lines)
     text = reduce(
-        lambda text, line: text + line if re.search(r"\w-$", text) else continued(text, line), texts
+        lambda text, line: text + line if _GOES_ON.search(text[-300:]) else continued(text, line), texts
     )
     return re.sub(rf"(\w*)[{HYPHENS}]\s*([\w-]*)", _unbroken, re.sub(r"\xad\s*", "", text))
 

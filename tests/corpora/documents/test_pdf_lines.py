@@ -149,6 +149,21 @@ def test_names_and_chains_of_words_keep_their_hyphen_at_the_end_of_a_line(tmp_pa
     assert text == "It was seen in the T-SGX of this machine, an end-to-end proof for all examples."
 
 
+def test_addresses_and_paths_that_are_broken_at_the_end_of_a_line_are_whole(tmp_path: Path) -> None:
+    lines = [
+        "The files are in /usr/share/",
+        "doc and the pages at https:",
+        "//example.org/a_",
+        "b.html and/",
+        "or here.",
+    ]
+    stream = "".join(drawn(60, line, 700 - 12 * n) for n, line in enumerate(lines))
+    text = text_of(tmp_path / "a.pdf", [stream]).replace("\n\n", " ")
+    assert (
+        text == "The files are in /usr/share/doc and the pages at https://example.org/a_b.html and/ or here."
+    )
+
+
 def test_a_foot_beside_the_page_number_stays_if_it_occurs_once(tmp_path: Path) -> None:
     streams = [
         drawn(60, f"Text of the page {'abcd'[n - 1]}.")
