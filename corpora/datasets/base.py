@@ -85,7 +85,7 @@ def load(card: Card, path: Path, prepare: Prepare | None = None, corpus: tuple[P
         flat.append(row)
     if not any(row.problems or corpus or row.values["answers"] is not None for row in flat):
         raise DataError(str(path), [f"holds no question of {card.id}; give {card.file}", *skipped[:1]])
-    found = read_questions(
+    read = read_questions(
         flat,
         str(path),
         fields={name: value for name, value in card.fields.items() if name not in _FIELDS},
@@ -93,10 +93,10 @@ def load(card: Card, path: Path, prepare: Prepare | None = None, corpus: tuple[P
         answered=not corpus,
     )
     questions = tuple(
-        replace(question, extra=cast(Any, question.extra)["extra"]) for question in found.questions
+        replace(question, extra=cast(Any, question.extra)["extra"]) for question in read.questions
     )
     shown = {id: context[id] for question in questions for id in question.context_ids if id in context}
-    return Dataset(questions, corpus or tuple(shown.values()), (*skipped, *found.skipped))
+    return Dataset(questions, corpus or tuple(shown.values()), (*skipped, *read.skipped))
 
 
 def _read_fields(card: Card, values: dict[str, Any], number: int, empty: list[Any]) -> dict[str, Any]:
@@ -119,8 +119,8 @@ def _read_fields(card: Card, values: dict[str, Any], number: int, empty: list[An
             raise ValueError(f"`{path}` is missing.{nearest(path, [key for key in values if key != path])}")
     used = {*QuestionRow.model_fields, *chain(*paths.values()), *card.passages.get("under", "").split()}
     extra = card.extra or {name: name for name in values if name not in used}
-    found = ((name, value_at(values, path)) for name, path in extra.items())
-    return fields | {"extra": {name: value for name, value in found if value not in empty}}
+    others = ((name, value_at(values, path)) for name, path in extra.items())
+    return fields | {"extra": {name: value for name, value in others if value not in empty}}
 
 
 @cache

@@ -58,11 +58,11 @@ def beir(card: Card, folder: Path) -> Dataset:
         for row in rows(file, delimiter="\t"):
             try:
                 judged = _Judgement.model_validate(row.values)
-                found = judgements.setdefault(judged.query, {"split": file.stem, "gold_ids": []})
-                if found["split"] != file.stem:
-                    raise ValueError(f"the query {judged.query!r} is in the split {found['split']!r} too")
+                judgement = judgements.setdefault(judged.query, {"split": file.stem, "gold_ids": []})
+                if judgement["split"] != file.stem:
+                    raise ValueError(f"the query {judged.query!r} is in the split {judgement['split']!r} too")
                 if judged.score > 0:
-                    found["gold_ids"].append(judged.passage)
+                    judgement["gold_ids"].append(judged.passage)
             except ValueError as error:
                 row.problems = row.problems or problems_of(error)
             problems += [f"{QRELS}/{file.name}, {problem}" for problem in row.located()]
@@ -70,10 +70,10 @@ def beir(card: Card, folder: Path) -> Dataset:
         raise data_error(str(folder), problems)
 
     def judge(values: dict[str, Any], dataset: str) -> dict[str, Any]:
-        found = judgements.get(str(values.get("_id")), {})
-        if not found.get("gold_ids"):
+        judgement = judgements.get(str(values.get("_id")), {})
+        if not judgement.get("gold_ids"):
             raise Skip("no passage is judged to answer it")
-        return values | found
+        return values | judgement
 
     return load(card, queries, judge, corpus=read_corpus(corpus, fields={"id": "_id"}))
 

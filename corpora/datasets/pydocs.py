@@ -227,11 +227,11 @@ def questions() -> tuple[Question, ...]:
     for question in read_questions(_QUESTIONS).questions:
         gold: dict[str, None] = {}
         for quote in cast(list[str], question.extra["evidence"]):
-            found = [id for id, text in corpus.items() if f" {normalise(quote)} " in text]
-            if not found:
+            holders = [id for id, text in corpus.items() if f" {normalise(quote)} " in text]
+            if not holders:
                 raise DataError(
                     str(_QUESTIONS), [f"{question.id}: Python {python_version()} never says {quote!r}"]
                 )
-            gold |= dict.fromkeys(found)
+            gold |= dict.fromkeys(holders)
         questions.append(replace(question, gold_ids=tuple(gold), extra={"kind": question.extra["kind"]}))
     return tuple(questions)

@@ -239,13 +239,13 @@ def match_rows(values: Sequence[Mapping[str, Any]], conditions: Conditions, name
     met, filled = [True] * len(values), list(filter(None, values))
     problems, counts = list[str](), list[str]()
     for path, condition in conditions.items():
-        wanted = condition if isinstance(condition, list | tuple) else [condition]
-        if not wanted or not all(isinstance(value, str | int | float) for value in wanted):
+        choices = condition if isinstance(condition, list | tuple) else [condition]
+        if not choices or not all(isinstance(value, str | int | float) for value in choices):
             raise UsageError(
                 f"The filter on {path!r} needs a text, a number, true or false, or a list of them, found "
                 f"{condition!r}."
             )
-        allowed = set(map(_spelled, wanted))
+        allowed = set(map(_spelled, choices))
         texts = [[_spelled(item) for item in as_list(value_at(row, path))] for row in values]
         met = [before and not allowed.isdisjoint(item) for before, item in zip(met, texts, strict=True)]
         seen = Counter(text[:60] for item in texts for text in item).most_common(5)
@@ -354,14 +354,14 @@ def _votes(rows: Sequence[FileRow], reader: Reader) -> list[str]:
     votes = ["up"] * len(rows)
     for column in columns:
         words = set(re.findall(r"[a-z]+", str(column).casefold()))
-        given = [_vote(row.values.get(column), against=bool(words & _AGAINST)) for row in rows]
-        if words.isdisjoint(_RATINGS) or words & _NO_RATINGS or {*given} == {"none"}:
+        ratings = [_vote(row.values.get(column), against=bool(words & _AGAINST)) for row in rows]
+        if words.isdisjoint(_RATINGS) or words & _NO_RATINGS or {*ratings} == {"none"}:
             continue
-        all_votes = None not in given
+        all_votes = None not in ratings
         if (not rated and "reply" not in replies) or (rated and not all_votes and not words & _ONLY_VOTES):
-            used = "only where it votes against a reply" if rated and "down" in given else "not"
+            used = "only where it votes against a reply" if rated and "down" in ratings else "not"
             warn_once("%s: `%s` looks like a rating and is %s used.", reader.name, column, used)
-        for position, vote in enumerate(given if rated else ()):
+        for position, vote in enumerate(ratings if rated else ()):
             if not vote and words & _ONLY_VOTES:
                 shown = f"`{column}` is {rows[position].values[column]!r:.80}"
                 rows[position].problems.append(f"{shown}, no vote; write up or down")

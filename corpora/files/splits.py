@@ -104,14 +104,14 @@ def draw(
         drawn[name], left, unfit[name] = _take(pool, wanted[name])
         unnamed, rest, others = (unnamed, rest + left, others) if name in named else (left, [], [])
         size, most = wanted[name], sum(map(len, pool))
-        asked = f"{name} asks for {size} questions, "
+        request = f"{name} asks for {size} questions, "
         if most < size:
             of = f"of {sum(map(len, groups))} are left for it"
-            problems.append(f"{asked}{most} {f'are named {name!r}' if name in named else of}")
+            problems.append(f"{request}{most} {f'are named {name!r}' if name in named else of}")
             break  # those after it get too few because of it
         if len(drawn[name]) < MIN_FILLED_SHARE * size:
             fill = f"groups of questions that stay together fill {len(drawn[name])} of them"
-            problems.append(f"{asked}and {fill}; ask for other numbers, or {_WAY_OUT}")
+            problems.append(f"{request}and {fill}; ask for other numbers, or {_WAY_OUT}")
     if problems:
         raise data_error("questions", problems)
     return drawn, {name: n for name, n in unfit.items() if n}

@@ -81,10 +81,8 @@ class HybridSource(SourceWrapper):
             return ()
         if share in (0, 1):
             return await (self.sparse if share == 0 else self.dense).search(query, k)
-        wanted = max(k, self.options.pool) if share is None else k
-        dense, sparse = await asyncio.gather(
-            self.dense.search(query, wanted), self.sparse.search(query, wanted)
-        )
+        most = max(k, self.options.pool) if share is None else k
+        dense, sparse = await asyncio.gather(self.dense.search(query, most), self.sparse.search(query, most))
         if share is None:
             return fuse_ranks(dense, sparse, k, constant=self.options.constant)
         return fuse_shares(dense, sparse, share, k)

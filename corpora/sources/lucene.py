@@ -214,8 +214,8 @@ class LuceneSource(IndexedSource):
         if k < 1 or not query.strip():
             return ()
         folder = await asyncio.to_thread(self.opened)
-        found = await asyncio.wrap_future(call(lambda: self._find(folder, query, k)))
-        return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in found)
+        rows = await asyncio.wrap_future(call(lambda: self._find(folder, query, k)))
+        return tuple(Hit(Passage(*json.loads(stored)), score) for stored, score in rows)
 
     def _write(self, folder: Path, step: Step) -> None:
         """Writes the index as one segment.
@@ -258,8 +258,8 @@ class LuceneSource(IndexedSource):
         for term, times in Counter(terms.get(n) for n in range(terms.size())).items():
             for field, weight in (("contents", 1.0), ("title", options.title_boost)):
                 if weight:
-                    wanted = java("search.TermQuery")(java("index.Term")(field, term))
-                    builder.add(java("search.BoostQuery")(wanted, times * weight), should)
+                    term_query = java("search.TermQuery")(java("index.Term")(field, term))
+                    builder.add(java("search.BoostQuery")(term_query, times * weight), should)
         best, stored = searcher.search(builder.build(), k).scoreDocs, searcher.storedFields()
         return [(stored.document(hit.doc).get("passage"), hit.score) for hit in best if hit.score > 0]
 

@@ -201,8 +201,8 @@ def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[st
 
     Fewer if there are fewer. The same arguments give the same passages in the same order.
     """
-    wanted = (p for p in _shuffled(passages, seed) if p.id not in exclude and p.parent not in exclude)
-    return tuple(islice(wanted, n))
+    candidates = (p for p in _shuffled(passages, seed) if p.id not in exclude and p.parent not in exclude)
+    return tuple(islice(candidates, n))
 
 
 def _shuffled(passages: Sequence[Passage], seed: str) -> Iterator[Passage]:
