@@ -91,18 +91,20 @@ def read_word(path: Path) -> Document:
 
 def _without_lost_parts(path: Path) -> io.BytesIO:
     """Returns a copy of an Office file in which nothing refers to parts that are missing."""
+    from docx.oxml import parse_xml
     from lxml import etree
 
     copy = io.BytesIO()
     with ZipFile(path) as source, ZipFile(copy, "w") as target:
-        for name in source.namelist():
+        names = {*source.namelist()}
+        for name in names:
             content = source.read(name)
             if name.endswith(".rels"):
-                root = etree.fromstring(content)
+                root = parse_xml(content)
                 for relation in list(root):
                     part = posixpath.join("/", name, "../..", relation.get("Target", ""))
                     is_inside = relation.get("TargetMode") != "External"
-                    if is_inside and posixpath.normpath(part)[1:] not in source.namelist():
+                    if is_inside and posixpath.normpath(part)[1:] not in names:
                         root.remove(relation)
                 content = etree.tostring(root)
             target.writestr(name, content)
@@ -315,7 +317,7 @@ def _text(node: Any) -> str:
 
 def _symbol(node: Any) -> str:
     signs = {**_SYMBOLS, **_BOXES} if _attribute(node, "font").startswith("Wingdings") else _SYMBOLS
-    return signs.get(int(_attribute(node, "char"), 16) | 0xF000, "")
+    return signs.get(int(_attribute(node, "char") or "0", 16) | 0xF000, "")
 
 
 def _check_box(node: Any) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.documents.draw import Line, drawn, text_of, write_pdf
+from tests.corpora.documents.draw import Line, drawn, text_of, write_objects, write_pdf
 
 pytest.importorskip("pypdfium2")
 
@@ -104,6 +104,26 @@ def test_a_ruled_table_keeps_a_cell_of_two_lines_as_one(tmp_path: Path) -> None:
     table = "| Part | Use |\n| --- | --- |\n| Valve | stops the flow |\n| Pump |  |"
     text = text_of(tmp_path / "a.pdf", ["".join(drawn(*word) for word in words) + boxes])
     assert text == f"{PROSE}\n\n{table}\n\n{PROSE}"
+
+
+def test_lines_of_a_picture_are_no_table(tmp_path: Path) -> None:
+    # The lines of the form stand at 690 to 720 before the page moves them down.
+    lines = " ".join(f"60 {y} m 300 {y} l S" for y in (690, 705, 720))
+    lines += " " + " ".join(f"{x} 690 m {x} 720 l S" for x in (60, 150, 300))
+    text = "".join(
+        drawn(70, f"{word} by 20 metre sampling plot in Sweden", y) for word, y in (("10", 709), ("11", 694))
+    )
+    resources = "<< /Font << /F 5 0 R >> /XObject << /X 6 0 R >> >>"
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 /MediaBox [0 0 595 842] >>",
+        f"<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources {resources} >>",
+        f"<< /Length {len(text) + 30} >>\nstream\n{text}q 1 0 0 1 0 -500 cm /X Do Q   \n\nendstream",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        f"<< /Subtype /Form /BBox [0 0 595 842] /Length {len(lines)} >>\nstream\n{lines}\nendstream",
+    ]
+    (page,) = pdf.read(write_objects(tmp_path / "a.pdf", objects)).pages
+    assert page.text == "10 by 20 metre sampling plot in Sweden 11 by 20 metre sampling plot in Sweden"
 
 
 def test_framed_running_text_is_no_table(tmp_path: Path) -> None:

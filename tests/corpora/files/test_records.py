@@ -399,8 +399,8 @@ def test_questions_are_kept_by_extra_and_split() -> None:
         Question("2", "?", ("a",), split="train", extra={"type": "bridge"}),
         Question("3", "?", ("a",), split="dev", extra={"type": "comparison"}),
     ]
-    found = filter_questions(questions, {"type": "bridge", "split": "dev"}, "hotpotqa")
-    assert [question.id for question in found] == ["1"]
+    kept = filter_questions(questions, {"type": "bridge", "split": "dev"}, "hotpotqa")
+    assert [question.id for question in kept] == ["1"]
     with pytest.raises(DataError, match=r"^hotpotqa: the filter asks for `tpye`.*'type'"):
         filter_questions(questions, {"tpye": "bridge"}, "hotpotqa")
 

@@ -60,8 +60,8 @@ def test_scores_decide_with_ties_by_id_and_of_several_lines_the_longest_counts(t
         for name, score in (("c", 1), ("b", 1), ("a", 0.5), ("d", 2))
     ]
     lines = [{"query": "q", "passages": scored[:n]} for n in (2, 4, 3)]
-    found = ask(RecordedSource(write(tmp_path, *lines)), "q")
-    assert [hit.passage.id for hit in found] == ["d", "b", "c", "a"]
+    hits = ask(RecordedSource(write(tmp_path, *lines)), "q")
+    assert [hit.passage.id for hit in hits] == ["d", "b", "c", "a"]
 
 
 @pytest.mark.parametrize(

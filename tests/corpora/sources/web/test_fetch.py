@@ -206,7 +206,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 )
 def test_a_server_that_lies_or_refuses_is_one_error(site: ScriptedServer, reply: bytes, message: str) -> None:
     site.pages["/"] = Answer(reply, raw=True)
-    said = refusal(site.base)
-    assert re.search(message, said)
-    assert len(said) < 600
-    assert "\n" not in said
+    sentence = refusal(site.base)
+    assert re.search(message, sentence)
+    assert len(sentence) < 600
+    assert "\n" not in sentence
